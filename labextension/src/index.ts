@@ -52,13 +52,13 @@ const plugin: JupyterFrontEndPlugin<void> = {
     host.typeset = typesetter && (formula => typesetter.typeset(formula));
     extractors?.register(withoutPrompts, null);
     links.forEachNotebook(watchPrompts);
-    if (completers !== null) {
-      completePrompts(links, completers, settings);
-    }
     addCommands(links, settings, palette);
     links.forEachNotebook(panel => watchErrors(panel, links, settings));
     serveNotebooks(links);
-    addPanel(links, palette, restorer, bar);
+    const panel = addPanel(links, palette, restorer, bar);
+    if (completers !== null) {
+      completePrompts(links, completers, settings, panel);
+    }
     new Restorer(links);
     new LiveRunSaver(links);
   }

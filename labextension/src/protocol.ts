@@ -30,17 +30,15 @@ export interface Protocol {
 }
 /**
  * The whole run; `seq` is the last message that it includes. No block before the run begins.
- *
- * `order` has the keys of the blocks in each block, and of the outermost one in "".
  */
 export interface Snapshot {
-  type: 'snapshot';
-  seq: number;
-  run_id: string;
   set: Drawn[];
   order: {
     [k: string]: string[];
   };
+  type: 'snapshot';
+  seq: number;
+  run_id: string;
   gone: Gone;
 }
 /**
@@ -52,7 +50,7 @@ export interface Drawn {
   key: string;
   html: string;
   more: string;
-  own: (Asked | Progress | Countdown | Source | Unsent | Steering) | null;
+  own: (Asked | Progress | Countdown | Source | Unsent | Steering | Row | Head | Search) | null;
 }
 /**
  * A form: it decides on a call or the steps of a plan, or answers the question.
@@ -179,6 +177,36 @@ export interface Steering {
   placeholder: string;
   problem: string;
   type: 'say';
+}
+/**
+ * The buttons of a row of the side panel.
+ */
+export interface Row {
+  type: 'row';
+  buttons: RowButton[];
+}
+/**
+ * A button of a row of the side panel, about a cell, a run or a session.
+ */
+export interface RowButton {
+  name: 'jump' | 'stop' | 'resume';
+  label: string;
+  title: string;
+  of: string;
+}
+/**
+ * A variable that can be opened; the run with that id changed it last.
+ */
+export interface Head {
+  type: 'head';
+  name: string;
+  run_id: string;
+}
+/**
+ * A field that finds sessions.
+ */
+export interface Search {
+  type: 'search';
 }
 /**
  * The look of a run whose kernel is gone while it is on.
@@ -336,38 +364,21 @@ export interface OverviewChanged {
   overview: Overview;
 }
 /**
- * An overview of a notebook: the newest entries of each list.
+ * An overview of a notebook: its newest runs, oldest first, and the side panel.
  *
- * `model` would answer now. `runs` are oldest first; `plan` and `todos` belong to the
- * newest run, `done` is their progress; `waiting` is a plan that no cell asks about, and has no
- * `approval_id`; `usage` is the usage of all runs of the session; `status` is the line
- * of the status bar.
+ * `model` would answer now; `waiting` is a plan that no cell asks about, and has no `approval_id`;
+ * `status` is the line of the status bar.
  */
 export interface Overview {
   model: string;
-  sessions: SessionLine[];
   runs: RunLine[];
   approvals: PendingApproval[];
   waiting: PendingApproval | null;
-  plan: PlanStepLine[];
-  todos: Todo[];
-  done: string;
-  variables: VariableLine[];
-  usage: string[];
+  panel: Blocks;
   status: string;
 }
 /**
- * A conversation of the workspace, with the time of its last activity.
- */
-export interface SessionLine {
-  id: string;
-  name: string;
-  current: boolean;
-  ended: boolean;
-  at: string;
-}
-/**
- * A run in one line; `facts` is everything but the prompt, `number` its cell's number.
+ * A run, as a page finds and restores its card; `number` is its cell's number.
  */
 export interface RunLine {
   id: string;
@@ -375,12 +386,8 @@ export interface RunLine {
   number: number | null;
   live: boolean;
   prompt: string;
-  title: string;
-  state: 'running' | 'waiting' | 'done' | 'partial' | 'failed' | 'cancelled';
-  glyph: string;
-  state_text: string;
-  taken_back: string[];
   facts: string[];
+  taken_back: string[];
   steps: number;
   started_at: string;
   duration: number | null;
@@ -401,32 +408,13 @@ export interface PendingApproval {
   change: string;
 }
 /**
- * The progress of a plan's step.
+ * Blocks of HTML; `order` has the keys of those in each block, and of the outermost in "".
  */
-export interface PlanStepLine {
-  name: string;
-  note: string;
-  status: ToolStatus;
-  glyph: string;
-  status_text: string;
-}
-/**
- * A task of the checklist.
- */
-export interface Todo {
-  status: 'pending' | 'in_progress' | 'completed';
-  glyph: string;
-  status_text: string;
-  text: string;
-}
-/**
- * The last change of a variable.
- */
-export interface VariableLine {
-  name: string;
-  change: 'created' | 'changed' | 'deleted';
-  type: string;
-  run_id: string;
+export interface Blocks {
+  set: Drawn[];
+  order: {
+    [k: string]: string[];
+  };
 }
 /**
  * A message of a run that the page follows.
@@ -500,12 +488,14 @@ export interface SayToRun {
  *
  * Or it asks to take a run back; with `dry_run`, only what that would do. Or for the models, once
  * `model` answers the next prompts; or for requests that fit the variables and files. Or it says
- * that the cell, which it runs next, asks the model.
+ * that the cell, which it runs next, asks the model. Or for the variable called `text`, or the
+ * sessions with it.
  */
 export interface Ask {
   type: 'ask';
   id: number;
-  what: 'bundle' | 'undo' | 'models' | 'requests' | 'fresh';
+  what: 'bundle' | 'undo' | 'models' | 'requests' | 'fresh' | 'variable' | 'sessions';
+  text: string;
   run_id: string | null;
   cell_id: string | null;
   model: string | null;

@@ -205,8 +205,7 @@ def test_panel(stage: Stage) -> None:
     book.command("ipyagent:show-panel")
     book.start_all()
     book.expect_state(2, "waiting")
-    asked = book.page.locator("#ipyagent-panel [data-ipyagent=panel-approval]")
-    await_active(asked.locator("[data-ipyagent=approve]"))
+    await_active(book.run(2).locator("[data-ipyagent=approve]"))
     stage.take(book, "panel")
 
 

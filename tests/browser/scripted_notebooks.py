@@ -223,11 +223,21 @@ class Side:
 
     @property
     def approvals(self) -> Locator:
-        return self.find("panel-approval")
+        return self.rows("asked")
 
     @property
     def runs(self) -> Locator:
-        return self.find("panel-run")
+        return self.rows("runs")
+
+    def section(self, name: str) -> Locator:
+        return self.element.locator(f".ia-section-{name}")
+
+    def rows(self, name: str) -> Locator:
+        return self.section(name).locator("> .ia-rows > li")
+
+    @property
+    def field(self) -> Locator:
+        return self.find("composer").get_by_role("textbox")
 
     def find(self, name: str) -> Locator:
         return self.element.locator(f"[data-ipyagent={name}]")

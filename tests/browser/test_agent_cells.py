@@ -258,7 +258,7 @@ def test_stop_while_a_tool_blocks_the_main_thread(folder: Path, cells: Make) -> 
 # Around the cell
 
 
-def test_a_call_is_approved_in_the_panel(folder: Path, cells: Make) -> None:
+def test_the_panel_leads_to_a_call_that_waits(folder: Path, cells: Make) -> None:
     option = writing(folder, "panel")
     book = cells(LOAD, f"%%agent {option}\nMake something.", "print(made)", LONG, LONG)
     side = Side(book.page).open()
@@ -266,19 +266,22 @@ def test_a_call_is_approved_in_the_panel(folder: Path, cells: Make) -> None:
     book.expect_state(1, "waiting")
     expect(side.approvals).to_have_count(1)
     scroll_away(book, 4)
-    expect(side.approvals).to_contain_text("made = 'made in panel'")
-    expect(side.find("panel-plan")).to_contain_text("1 of 2 done")
+    expect(side.approvals).to_contain_text("Make something.run_python")
+    expect(side.element.locator("[data-ipyagent=approve]")).to_have_count(0)
+    expect(side.section("plan")).to_contain_text("1 of 2 done")
     expect(side.status).to_have_text("ipyagent: scripted/panel.yaml · waiting for you")
     expect(book.page).to_have_title(re.compile(r"^\(1\) "))
     book.shot("panel-waiting")
-    side.press("approve", side.approvals)
+    side.press("jump", side.approvals)
+    expect(book.run(1)).to_be_in_viewport()
+    press(book.run(1).locator("[data-ipyagent=approve]"))
     book.expect_state(1, "done")
     expect(book.run(1)).to_contain_text("approved by you")
     book.expect_done(2)
     expect(book.output(2)).to_contain_text("made in panel")
     expect(side.approvals).to_have_count(0)
     run = side.runs.filter(has_text="Make something.")
-    expect(run).to_have_attribute("data-state", "done")
+    expect(run.locator(".ia-glyph.ia-done")).to_have_count(1)
     expect(side.status).to_have_text("ipyagent: scripted/panel.yaml · done")
     expect(book.page).not_to_have_title(re.compile(r"^\("))
     book.shot("panel-done")

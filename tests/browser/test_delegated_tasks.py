@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from playwright.sync_api import expect
-from scripted_notebooks import LOAD
+from scripted_notebooks import LOAD, Side
 from user_actions import press
 
 from conftest import Lab, Make
@@ -30,6 +30,7 @@ def test_questions_of_tasks_stand_below_them_and_their_steps_behind_their_lines(
             f"{LOAD}\n%agent config llm.api_base={model.url}",
             "%%agent -m openai/test --tools delegate,run_python\nThe boss asks.",
         )
+        side = Side(book.page).open()
         book.start_all()
         card = book.run(1)
         asked = card.locator("[data-ipyagent=tool]:has([data-ipyagent=approve])")
@@ -39,6 +40,10 @@ def test_questions_of_tasks_stand_below_them_and_their_steps_behind_their_lines(
         press(asked.filter(has_text="Task B").locator("[data-ipyagent=deny]"))
         book.expect_done(1)
         book.shot("delegated")
+        tasks = side.runs.locator("li")
+        expect(tasks).to_have_count(2)
+        expect(tasks.first).to_contain_text("Task A")
+        expect(side.runs).to_have_count(1)
         book.save()
     book.page.reload()
     lines = book.page.locator("[data-ipyagent=tool]")

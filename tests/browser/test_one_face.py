@@ -15,7 +15,7 @@ from patience import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.same_page]
 
-PROPOSAL, CARD, SIDE = "at the proposed change", "in the agent’s cell", "in the side panel"
+PROPOSAL, CARD = "at the proposed change", "in the agent’s cell"
 
 INSERT = call("insert_cell", source="x = 1")
 
@@ -57,15 +57,16 @@ def book(jupyterlab: Any, notebook: Make, request: pytest.FixtureRequest) -> Cal
     return make
 
 
-def test_a_proposed_cell_in_sight_asks_and_the_card_and_the_panel_lead_there(book: Any) -> None:
+def test_a_proposed_cell_in_sight_asks_and_the_card_leads_there(book: Any) -> None:
     here = book(INSERT)
     side = Side(here.page).open()
     here.ask().waits()
     faces = Faces(here.page)
     expect(side.approvals).to_have_count(1)
-    faces.expect(faces.proposal, PROPOSAL, faces.card, faces.panel)
+    expect(faces.panel).to_have_count(0)
+    faces.expect(faces.proposal, PROPOSAL, faces.card)
     here.book.shot("one-face-proposal")
-    faces.panel.get_by_role("button", name="Show where it is asked").click()
+    faces.card.get_by_role("button", name="Show where it is asked").click()
     expect(faces.proposal).to_be_focused()
     here.accept()
     here.book.expect_state(1, "done")
@@ -86,18 +87,15 @@ def test_the_card_asks_while_the_proposed_cell_is_out_of_sight(book: Any) -> Non
 
 def test_with_nothing_in_sight_a_toast_leads_to_the_face_that_asks(book: Any) -> None:
     here = book(INSERT)
-    side = Side(here.page).open()
+    side = Side(here.page)
     here.ask().waits()
     scroll_away(here.book, 6)
     faces = Faces(here.page)
-    faces.expect(faces.panel, SIDE)
-    here.page.evaluate("() => window.jupyterapp.shell.collapseRight()")
-    expect(side.element).to_be_hidden()
     side.status.locator("button").click()
     faces.expect(faces.proposal, PROPOSAL, faces.card)
 
 
-def test_a_question_is_answered_in_the_card_and_in_the_panel_when_that_is_out_of_sight(
+def test_a_question_is_answered_in_the_card_and_in_the_panel_when_its_cell_is_gone(
     book: Any,
 ) -> None:
     here = book(QUESTION)
@@ -105,15 +103,21 @@ def test_a_question_is_answered_in_the_card_and_in_the_panel_when_that_is_out_of
     here.ask()
     faces = Faces(here.page)
     expect(side.approvals).to_have_count(1)
-    faces.expect(faces.card, CARD, faces.panel)
+    faces.expect(faces.card, CARD)
     expect(here.page.locator("[data-ipyagent=choice]:visible")).to_have_count(2)
-    scroll_away(here.book, 6)
-    faces.expect(faces.panel, SIDE)
+    remove(here.book, 1)
+    faces.expect(faces.panel, "")
     faces.panel.locator("[data-ipyagent=choice]").first.click()
-    here.book.expect_state(1, "done")
+    expect(side.approvals).to_have_count(0)
 
 
-def test_a_plan_is_decided_on_in_its_card_and_in_the_panel_when_that_is_out_of_sight(
+def remove(book: Any, index: int) -> None:
+    """Delete a cell, as a user does whose run is still on."""
+    book.prompt(index).click()
+    book.command("notebook:delete-cell")
+
+
+def test_a_plan_is_decided_on_in_its_card_and_in_the_panel_when_its_cell_is_gone(
     jupyterlab: Any, notebook: Make
 ) -> None:
     option = script(jupyterlab.folder, "one-plan", plan("one-plan"))
@@ -127,26 +131,20 @@ def test_a_plan_is_decided_on_in_its_card_and_in_the_panel_when_that_is_out_of_s
         book.page.locator(f"{place} .ia-plan:has([data-approval])")
         for place in (".jp-OutputArea", "#ipyagent-panel")
     )
-    faces.expect(card, CARD, panel)
-    scroll_away(book, 4)
-    faces.expect(panel, SIDE)
+    faces.expect(card, CARD)
+    remove(book, 1)
+    faces.expect(panel, "")
     press(panel.locator("[data-ipyagent=approve]"))
     expect(side.approvals).to_have_count(0)
-    book.expect_done(1)
 
 
-def test_a_face_that_is_pointed_at_or_written_in_keeps_its_buttons(book: Any) -> None:
+def test_a_face_that_is_written_in_keeps_its_buttons(book: Any) -> None:
     here = book(EDIT)
     side = Side(here.page).open()
     here.ask().waits()
     faces = Faces(here.page)
-    scroll_away(here.book, 6)
-    faces.expect(faces.panel, SIDE)
-    faces.panel.locator("[data-ipyagent=deny]").hover()
     here.scroll_to(1)
-    faces.expect(faces.panel, SIDE, faces.card)
-    here.page.mouse.move(0, 0)
-    faces.expect(faces.card, CARD, faces.panel)
+    faces.expect(faces.card, CARD)
     faces.card.locator("[data-ipyagent=reason]").fill("why not")
     here.page.locator(".jp-Notebook .jp-CodeCell .cm-content").nth(1).click()
     here.scroll_to(4)
@@ -158,21 +156,20 @@ def test_a_face_that_is_pointed_at_or_written_in_keeps_its_buttons(book: Any) ->
     here.scroll_to(4)
     faces.proposal.get_by_role("button", name="Show where it is asked").click()
     faces.card.locator("[data-ipyagent=cancel-edit]").click()
-    faces.expect(faces.card, CARD, faces.panel)
+    faces.expect(faces.card, CARD)
     expect(side.approvals).to_have_count(1)
 
 
-def test_the_keys_decide_at_the_proposed_cell_and_in_the_panel(book: Any) -> None:
+def test_the_keys_decide_at_the_proposed_cell(book: Any) -> None:
     here = book(INSERT, call("insert_cell", source="y = 2"))
     side = Side(here.page).open()
     here.ask().waits()
     faces = Faces(here.page)
-    faces.expect(faces.proposal, PROPOSAL, faces.card, faces.panel)
+    faces.expect(faces.proposal, PROPOSAL, faces.card)
     press_while(here, APPROVE, faces.proposal, "x = 1")
     expect(faces.proposal).to_contain_text("y = 2")
     scroll_away(here.book, 6)
-    faces.expect(faces.panel, SIDE)
-    press_while(here, DENY, faces.panel, "y = 2")
+    press_while(here, DENY, faces.proposal, "y = 2")
     here.book.expect_state(1, "done")
     expect(side.approvals).to_have_count(0)
     assert here.sources()[0] == "x = 1"

@@ -11,7 +11,8 @@ import nbformat
 import pytest
 from playwright.sync_api import Page, expect
 from scripted_notebooks import LOAD, Side, call, plan, script, writing
-from user_actions import press, where_asked
+from test_never_lost import THEMES, in_theme
+from user_actions import press, source, where_asked
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -67,18 +68,18 @@ def test_the_panel_follows_the_notebook_that_is_current(folder: Any, notebook: C
     first = notebook(LOAD, f"%%agent {writing(folder, 'one')}\nMake one.")
     page, side = first.page, Side(first.page).open()
     first.start_all()
-    expect(side.approvals).to_contain_text("made in one")
+    expect(side.approvals).to_contain_text("Make one.")
     open_beside(page, folder, "second.ipynb", LOAD, f"%%agent {writing(folder, 'two')}\nMake two.")
     expect(side.approvals).to_have_count(0)
     expect(side.element).to_contain_text("second.ipynb")
     expect(side.status).to_be_hidden()
     first.start_all()
-    expect(side.approvals).to_contain_text("made in two")
+    expect(side.approvals).to_contain_text("Make two.")
     expect(page).to_have_title(re.compile(r"^\(2\) "))
     press(where_asked(page))
     expect(side.status).to_have_text("ipyagent: scripted/two.yaml · done")
     bring_up(page, first.name)
-    expect(side.approvals).to_contain_text("made in one")
+    expect(side.approvals).to_contain_text("Make one.")
     expect(side.status).to_have_text("ipyagent: scripted/one.yaml · waiting for you")
     press(where_asked(page))
     expect(side.status).to_have_text("ipyagent: scripted/one.yaml · done")
@@ -100,9 +101,9 @@ def test_a_run_leads_to_its_cell_until_the_cell_is_gone(folder: Any, notebook: C
     expect(book.cell(1)).to_have_class(ACTIVE)
     book.command("notebook:delete-cell")
     expect(side.runs).to_contain_text("its cell is gone")
-    expect(side.runs.locator("[data-ipyagent=jump]")).to_be_disabled()
+    expect(side.runs.locator("[data-ipyagent=jump]")).to_have_count(0)
     book.command("notebook:undo-cell-action")
-    expect(side.runs.locator("[data-ipyagent=jump]")).to_be_enabled()
+    expect(side.runs.locator("[data-ipyagent=jump]")).to_have_count(1)
     side.status.click()
     expect(side.element).to_be_focused()
     page.keyboard.press("Tab")
@@ -118,11 +119,11 @@ def test_a_plan_that_no_cell_asks_about_is_decided_on_in_a_new_cell(
     book.start(0)
     book.start(1)
     expect(side.approvals).to_have_count(1)
-    expect(side.approvals.locator("[data-ipyagent=edit]")).to_have_count(1)
+    expect(side.approvals.locator("[data-ipyagent=approve]")).to_have_count(0)
     book.command("notebook:interrupt-kernel")
     book.expect_done(1)
-    expect(side.approvals.locator("[data-ipyagent=edit]")).to_have_count(0)
     expect(side.approvals).to_contain_text("# Summary")
+    expect(side.approvals.locator("[data-ipyagent=edit]")).to_have_count(0)
     book.shot("panel-plan")
     restart(book)
     expect(side.element).to_contain_text("No agent yet")
@@ -133,7 +134,7 @@ def test_a_plan_that_no_cell_asks_about_is_decided_on_in_a_new_cell(
     book.expect_done(2)
     expect(book.cell(2)).to_contain_text("%agent approve ")
     expect(side.approvals).to_have_count(0)
-    expect(side.find("panel-plan")).to_contain_text("2 of 2 done")
+    expect(side.section("plan")).to_contain_text("2 of 2 done")
     book.start(3)
     expect(book.output(3)).to_contain_text("words 5")
     book.shot("panel-plan-done")
@@ -158,14 +159,14 @@ def test_a_plan_in_the_background_is_followed_and_stopped_while_other_cells_run(
     expect(book.output(3)).to_contain_text("meanwhile 42")
     card = book.run(2).nth(1)
     expect(card).to_have_attribute("data-state", "running")
-    expect(side.find("panel-plan")).to_contain_text("0 of 2 done")
+    expect(side.section("plan")).to_contain_text("0 of 2 done")
     expect(side.status).to_contain_text("step 1 of 2")
     assert not (folder / "behind.md").exists()
     book.shot("panel-plan-behind")
     (folder / "go.txt").touch()
     expect(card).to_have_attribute("data-state", "done")
     expect(card).to_contain_text("2 of 2 steps done")
-    expect(side.find("panel-plan")).to_contain_text("2 of 2 done")
+    expect(side.section("plan")).to_contain_text("2 of 2 done")
     expect(side.status).to_contain_text("done")
     (folder / "go.txt").unlink()
     book.start(4)
@@ -209,10 +210,10 @@ def test_another_session_goes_on_at_a_click(folder: Any, notebook: Callable[...,
     for index in range(4):
         book.start(index)
         book.expect_done(index)
-    current = side.element.locator("[data-ipyagent=panel-session][data-state=current]")
+    current = side.section("sessions").locator(".ia-session-current")
     expect(current).to_contain_text("another")
     expect(side.runs).to_have_count(2)
-    mine = side.find("panel-session").filter(has_text=book.name)
+    mine = side.rows("sessions").filter(has_text=book.name)
     side.press("resume", mine)
     expect(current).to_contain_text(book.name)
     expect(book.page.locator(".Toastify__toast")).to_contain_text(f"goes on with {book.name}")
@@ -358,3 +359,100 @@ def test_a_notebook_without_runs_has_prompts_that_fit_its_data(
     request.click()
     expect(book.run(3)).to_contain_text("sales")
     expect(request).to_have_count(0)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_prompt_of_the_panel_is_asked_in_a_cell_at_the_end_of_the_notebook(
+    folder: Any, notebook: Callable[..., Any], theme: str
+) -> None:
+    option = script(folder, "composed", "I see.")
+    model = option.removeprefix("-m ")
+    setup = f"{LOAD}\nsales_2024 = [1, 2]\nsales_2025 = [3]"
+    book = notebook(setup, f"%agent model {model}", "'the last cell'")
+    page, side = book.page, Side(book.page).open()
+    in_theme(page, theme)
+    for index in (0, 1):
+        book.start(index)
+        book.expect_done(index)
+    side.field.click()
+    page.keyboard.type("Compare")
+    page.keyboard.press("Enter")
+    page.keyboard.type("@sales_20")
+    completer = page.locator(".jp-Completer:visible")
+    expect(completer.locator("li")).to_have_count(2)
+    book.shot(f"composer-{theme[11:]}")
+    page.keyboard.press("ArrowDown")
+    chosen = completer.locator("li.jp-mod-active .jp-Completer-match").text_content()
+    page.keyboard.press("Enter")
+    expect(completer).to_have_count(0)
+    expect(side.field).to_have_text(re.compile(f"^Compare{chosen} ?$"))
+    page.keyboard.press("Shift+Enter")
+    expect(book.run(3)).to_contain_text("I see.")
+    assert source(book, 3) == f"%%agent\nCompare\n{chosen}"
+    expect(side.field).to_have_text("")
+    expect(book.run(3)).to_be_in_viewport()
+    expect(side.runs).to_contain_text("Compare")
+    side.press("new-session")
+    current = side.section("sessions").locator(".ia-session-current")
+    expect(current).to_contain_text("no prompt so far")
+    side.field.click()
+    page.keyboard.type("Once more.")
+    side.press("ask")
+    expect(book.run(4)).to_contain_text("I see.")
+    expect(current).to_contain_text("Once more.")
+    assert len(book.save().cells) == 5
+    page.set_viewport_size({"width": 700, "height": 900})
+    book.shot(f"panel-{theme[11:]}")
+
+
+def test_a_variable_is_opened_in_the_panel(folder: Any, notebook: Callable[..., Any]) -> None:
+    code = "import pandas as pd\nsales = pd.DataFrame({'qty': [11, 12, 13]})"
+    option = script(folder, "made", {"calls": [call("run_python", code=code)]}, "Done.")
+    book = notebook(LOAD, f"%%agent {option} --confirm yolo\nMake sales.", "del sales")
+    side = Side(book.page).open()
+    for index in (0, 1):
+        book.start(index)
+        book.expect_done(index)
+    row = side.rows("variables").filter(has_text="sales")
+    row.locator("summary").click()
+    expect(row.locator("pre")).to_contain_text("qty")
+    expect(row.locator("pre")).to_contain_text("12")
+    book.shot("panel-variable")
+    book.start(2)
+    book.expect_done(2)
+    row.locator("summary").click()
+    row.locator("summary").click()
+    expect(row).to_contain_text("It is gone.")
+
+
+def test_of_many_sessions_ten_are_listed_and_others_are_found(
+    folder: Any, notebook: Callable[..., Any]
+) -> None:
+    option = script(folder, "many", *["Done."] * 12)
+    begin = "\n".join(
+        f"get_ipython().run_line_magic('agent', 'session new n{n}')\n"
+        f"get_ipython().run_cell_magic('agent', '{option}', 'Prompt number {n}.')"
+        for n in range(12)
+    )
+    book = notebook(LOAD, begin)
+    side = Side(book.page).open()
+    for index in (0, 1):
+        book.start(index)
+        book.expect_done(index)
+    rows = side.rows("sessions")
+    expect(rows).to_have_count(10)
+    expect(rows.first).to_contain_text("Prompt number 11.")
+    field = side.find("find-session")
+    field.fill("number 0")
+    found = side.section("sessions").locator(".ipyagent-find li")
+    expect(found).to_have_count(1)
+    expect(rows.first).to_be_hidden()
+    book.shot("panel-found")
+    side.press("resume", found)
+    current = side.section("sessions").locator(".ia-session-current")
+    expect(current.first).to_contain_text("Prompt number 0.")
+    field.fill("nothing like it")
+    expect(side.section("sessions")).to_contain_text("No session has that")
+    field.fill("")
+    expect(rows).to_have_count(10)
+    expect(rows.first).to_be_visible()

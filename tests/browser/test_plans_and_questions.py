@@ -132,7 +132,7 @@ def test_tasks_are_a_checklist_that_lives(jupyterlab: Any, notebook: Any) -> Non
 
 RECORD = """() => {
     const QUESTIONS = ['[data-ipyagent=approve]', '[data-ipyagent=deny]', '[data-ipyagent=effects]',
-        '[data-ipyagent=panel-approval]', '[data-state=awaiting_approval]', '[data-state=waiting]',
+        '.ia-section-asked', '[data-state=awaiting_approval]', '[data-state=waiting]',
         '.Toastify__toast'];
     const all = selector => [...document.querySelectorAll(selector)];
     const record = { states: [], heights: [] };

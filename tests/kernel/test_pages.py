@@ -294,6 +294,53 @@ def test_a_page_is_told_what_fits_the_variables_and_files(fresh: Kernel, tmp_pat
     assert [each[:1] for each in requests] == [[], ["Load `a.csv`"], ["Profile `t`"]]
 
 
+def test_a_page_opens_a_variable_whose_own_code_does_not_run(fresh: Kernel) -> None:
+    tab = Tab(fresh, "one")
+    loud = "class Loud:\n    def __repr__(self): called.append(1); return 'loud'"
+    run(fresh, f"called, rows = [], [11, 12]\n{loud}\nloud = Loud()", tab)
+    for number, name in enumerate(("rows", "loud", "nothing")):
+        tab.say({"type": "ask", "id": number, "what": "variable", "text": name})
+        fresh.listen(tab, lambda: tab.types().count("reply") > number)  # noqa: B023
+    rows, described, missing = (tab.value(number)["html"] for number in range(3))
+    assert "[11, 12]" in rows
+    assert "Loud" in described
+    assert "It is gone." in missing
+    assert fresh.value("called") == "[]"
+
+
+def test_a_page_finds_sessions_by_their_prompts(fresh: Kernel, tmp_path: Path) -> None:
+    tab = Tab(fresh, "one")
+    option = script(tmp_path, "Done.", "Done.")
+    run(fresh, f"%%agent {option}\nPlot it.\n", tab)
+    run(fresh, "%agent session new", tab)
+    run(fresh, f"%%agent {option}\nSum it.\n", tab)
+    for number, text in enumerate(("PLOT", "it", "nothing")):
+        tab.say({"type": "ask", "id": number, "what": "sessions", "text": text})
+        fresh.listen(tab, lambda: tab.types().count("reply") > number)  # noqa: B023
+    found = ["".join(each["html"] for each in tab.value(number)["set"]) for number in range(3)]
+    assert "Plot it." in found[0]
+    assert "Sum it." not in found[0]
+    assert ("Plot it." in found[1], "Sum it." in found[1]) == (True, True)
+    assert "No session has that" in found[2]
+
+
+def test_a_page_gets_the_blocks_of_the_panel_that_have_changed(
+    fresh: Kernel, tmp_path: Path
+) -> None:
+    tab, later = Tab(fresh, "one"), Tab(fresh, "two")
+    option = script(tmp_path, "Done.", "Done.")
+    for prompt in ("Plot it.", "Sum it."):
+        run(fresh, f"%%agent {option}\n{prompt}\n", tab)
+    run(fresh, "1", later)
+    sent = [each["overview"]["panel"] for each in tab.heard if each["type"] == "overview"]
+    first = [each for panel in sent for each in panel["set"] if "Plot it." in each["html"]]
+    states = [each["html"] for each in first if each["key"].startswith("runs/")]
+    assert len(states) == len(set(states))
+    told = [each["overview"]["panel"] for each in later.heard if each["type"] == "overview"]
+    keys = {key for keys in told[-1]["order"].values() for key in keys}
+    assert {each["key"] for panel in told for each in panel["set"]} == keys
+
+
 def test_prompts_to_begin_with_fit_what_a_running_cell_leaves(
     fresh: Kernel, tmp_path: Path
 ) -> None:

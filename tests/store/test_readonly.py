@@ -7,7 +7,7 @@ import pytest
 
 from ipyagent.schema import RunStatus
 from ipyagent.store.journal import Journal, JournalSummary, read_summary
-from stories import IN_FILE, Place, begun, plan, raw
+from stories import IN_FILE, Place, begun, plan, raw, started
 
 
 def test_the_summary_has_sessions_and_waiting_plans(journal: Journal, path: Place):
@@ -18,6 +18,24 @@ def test_the_summary_has_sessions_and_waiting_plans(journal: Journal, path: Plac
     assert list(seen.plans) == [older.id]
     assert seen.plans[older.id].plan == plan().plan
     assert seen.plans[older.id].status is RunStatus.DRAFT
+
+
+def test_the_summary_has_the_first_prompt_of_each_session(journal: Journal, path: Place):
+    session, other = begun(journal, "one"), begun(journal, "100% other")
+    journal.begin(started("r1", prompt="Plot it").run, session.id)
+    journal.finish("r1", RunStatus.CANCELLED)
+    journal.begin(started("r2", prompt="Then SUM all_of it").run, session.id)
+    journal.begin(started("r3", prompt="Now").run, other.id)
+    first, second = {session.id: "Plot it"}, {other.id: "Now"}
+    assert read_summary(path).prompts == journal.prompts() == first | second
+    found = {each: journal.prompts(each) for each in ("sum ALL_", "0% O", "n", "l%t", "allxof")}
+    assert found == {
+        "sum ALL_": first,
+        "0% O": second,
+        "n": first | second,
+        "l%t": {},
+        "allxof": {},
+    }
 
 
 def test_the_summary_has_no_plan_that_was_decided_on(journal: Journal, path: Place):

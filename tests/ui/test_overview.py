@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -109,7 +109,25 @@ def test_a_kernel_without_a_session_has_nothing_to_tell_but_the_model(kernel: Ke
     told = kernel.told()
     assert told.pop("model") == "offline/explorer"
     assert told.pop("status") == "ipyagent: offline/explorer · no runs yet"
+    assert told.pop("panel") == {"set": [], "order": {}}
     assert not any(told.values())
+
+
+def rows(told: Any, section: str) -> list[Any]:
+    """Return the rows of a section of the panel: their words, their HTML and their data."""
+    blocks = {each["key"]: each for each in told["panel"]["set"]}
+    keys = told["panel"]["order"].get(f"{section}/", [])
+    return [blocks[key] | {"words": words_of(blocks[key]["html"])} for key in keys]
+
+
+def words(told: Any, section: str) -> list[str]:
+    return [row["words"] for row in rows(told, section)]
+
+
+def heading(told: Any, section: str) -> str:
+    """Return the words of a section itself; "" if it is not there."""
+    html = [each["html"] for each in told["panel"]["set"] if each["key"] == section]
+    return words_of(html[0]) if html else ""
 
 
 def test_runs_say_where_they_are_and_what_they_took(kernel: Kernel):
@@ -117,17 +135,21 @@ def test_runs_say_where_they_are_and_what_they_took(kernel: Kernel):
     kernel.draw(started("r2"), cell="below").number = 7
     first, second = kernel.told()["runs"]
     assert (first["number"], second["number"]) == (None, 7)
-    assert (first["state"], first["live"], first["cell_id"]) == ("done", False, "cell-r1")
+    assert (first["live"], first["cell_id"]) == (False, "cell-r1")
     assert first["facts"] == ["done", "m", "101 tok", "$0.250", "1.50 s"]
-    assert (second["state"], second["live"], second["cell_id"]) == ("running", True, "below")
+    assert (second["live"], second["cell_id"]) == (True, "below")
     assert kernel.told()["status"] == "ipyagent: m · running"
+    newer, older = rows(kernel.told(), "runs")
+    assert older["words"] == "✓Prompt of r1done · m · 101 tok · $0.250 · 1.50 s"
+    assert [each["name"] for each in newer["own"]["buttons"]] == ["jump", "stop"]
+    assert [(each["name"], each["of"]) for each in older["own"]["buttons"]] == [("jump", "cell-r1")]
     assert second["prompt"] == "Prompt of r2"
 
 
 def test_the_session_tells_what_all_of_its_runs_took(kernel: Kernel):
     kernel.run("r1", *asked(tokens=100, cost=0.25))
     kernel.run("r2", *asked(tokens=10, cost=None))
-    assert kernel.told()["usage"] == ["2 runs", "112 tokens", "$0.250"]
+    assert heading(kernel.told(), "usage") == "This session: 2 runs · 112 tokens · $0.250"
 
 
 def test_what_ran_here_stays_when_another_session_goes_on(kernel: Kernel):
@@ -137,7 +159,7 @@ def test_what_ran_here_stays_when_another_session_goes_on(kernel: Kernel):
     kernel.run("r2", *asked())
     told = kernel.told()
     assert [each["id"] for each in told["runs"]] == ["r1", "aside", "r2"]
-    assert told["usage"][0] == "1 run"
+    assert heading(told, "usage").startswith("This session: 1 run ·")
 
 
 def test_a_run_of_another_session_is_told_when_it_is_over(kernel: Kernel):
@@ -146,7 +168,7 @@ def test_a_run_of_another_session_is_told_when_it_is_over(kernel: Kernel):
     kernel.tell(feed, DONE, session=other)
     kernel.feeds.clear()
     (run,) = kernel.told()["runs"]
-    assert (run["id"], run["state"], run["live"]) == ("aside", "done", False)
+    assert (run["id"], run["facts"][0], run["live"]) == ("aside", "done", False)
 
 
 def test_only_the_newest_are_told(kernel: Kernel, monkeypatch: pytest.MonkeyPatch):
@@ -155,7 +177,7 @@ def test_only_the_newest_are_told(kernel: Kernel, monkeypatch: pytest.MonkeyPatc
         kernel.run(f"r{n}", *asked(tokens=9))
     told = kernel.told()
     assert [each["id"] for each in told["runs"]] == ["r2", "r3"]
-    assert told["usage"] == ["4 runs", "40 tokens", "$2.00"]
+    assert heading(told, "usage") == "This session: 4 runs · 40 tokens · $2.00"
 
 
 def test_what_has_ended_is_worked_out_once(kernel: Kernel, monkeypatch: pytest.MonkeyPatch):
@@ -166,7 +188,7 @@ def test_what_has_ended_is_worked_out_once(kernel: Kernel, monkeypatch: pytest.M
     worked_out: list[str] = []
     of = page_bridge._Digest.of
     monkeypatch.setattr(
-        page_bridge._Digest, "of", lambda run, totals: worked_out.append(run.id) or of(run, totals)
+        page_bridge._Digest, "of", lambda run, *more: worked_out.append(run.id) or of(run, *more)
     )
     kernel.tell(feed, s.StepStarted(step=1))
     kernel.told()
@@ -186,8 +208,12 @@ def test_a_call_that_waits_is_told_whole(kernel: Kernel):
     assert "sk-1" in approval["html"]
     assert approval["change"] == ""
     assert approval["about"] == "fetch"
-    (run,) = kernel.told()["runs"]
-    assert (run["state"], run["state_text"]) == ("waiting", "waiting for you")
+    (row,) = rows(kernel.told(), "asked")
+    assert (row["key"], row["words"]) == ("asked/r a1", "?Prompt of rfetch")
+    assert [each["label"] for each in row["own"]["buttons"]] == ["Go to it"]
+    (run,) = rows(kernel.told(), "runs")
+    assert 'class="ia-glyph ia-waiting"' in run["html"]
+    assert run["words"] == "?Prompt of rwaiting for you · m"
     assert kernel.told()["status"] == "ipyagent: m · waiting for you"
 
 
@@ -222,9 +248,10 @@ def test_the_newest_run_has_its_tasks_told(kernel: Kernel):
     todos = [{"content": "Look", "status": "completed"}, {"content": "Plot"}]
     execution = s.ToolExecution(call=call("t", "todo_write", {"todos": todos}))
     kernel.run("r1", *asked(), *called(execution))
-    assert [each["status"] for each in kernel.told()["todos"]] == ["completed", "pending"]
+    assert words(kernel.told(), "plan") == ["☑Look", "☐Plot"]
+    assert heading(kernel.told(), "plan") == "Plan and tasks 1 of 2 done"
     kernel.run("r2")
-    assert kernel.told()["todos"] == []
+    assert heading(kernel.told(), "plan") == ""
 
 
 def test_a_plan_that_a_cell_asks_about_is_an_approval(kernel: Kernel):
@@ -247,7 +274,9 @@ def test_a_plan_that_no_cell_asks_about_still_waits(kernel: Kernel):
     assert waiting["asked"]["approval"]["question"] == "May this plan run?"
     assert waiting["asked"]["calls"] == []  # it runs as it is
     assert waiting["html"].count('data-ipyagent="plan-step"') == len(PLAN)
-    assert told["plan"] == []  # it is among what waits
+    assert heading(told, "plan") == ""  # it is among what waits
+    (row,) = rows(told, "asked")
+    assert (row["key"], row["words"]) == ("asked/p ", "?Tidy.a plan")
 
 
 def test_a_plan_that_was_decided_on_waits_no_more(kernel: Kernel):
@@ -259,18 +288,19 @@ def test_a_plan_that_was_decided_on_waits_no_more(kernel: Kernel):
     kernel.feeds.clear()
     told = kernel.told()
     assert told["waiting"] is None
-    assert told["runs"][-1]["state"] == "cancelled"
+    assert told["runs"][-1]["facts"][0] == "cancelled"
 
 
 def test_a_plan_tells_how_far_it_is(kernel: Kernel):
     run = DRAFT.model_copy(update={"status": s.RunStatus.RUNNING, "id": "p"})
     first = s.ToolExecution(call=PLAN[0].call)
     kernel.draw(s.RunStarted(run=run), s.StepStarted(step=1), *called(first))
-    plan = kernel.told()["plan"]
-    assert [each["status"] for each in plan] == ["success", "pending", "pending"]
-    assert [each["name"] for each in plan] == ["read_file", "run_python", "write_file"]
-    assert plan[0]["note"] == "look first"
-    assert kernel.told()["done"] == "1 of 3 done"
+    plan = rows(kernel.told(), "plan")
+    states = ["success", "pending", "pending"]
+    assert all(f'ia-{state}"' in row["html"] for state, row in zip(states, plan, strict=True))
+    assert plan[0]["words"] == "✓read_file look first"
+    assert [row["words"][1:11] for row in plan[1:]] == ["run_python", "write_file"]
+    assert heading(kernel.told(), "plan") == "Plan and tasks 1 of 3 done"
     assert kernel.told()["status"] == "ipyagent: m · step 1 of 3"
 
 
@@ -280,9 +310,57 @@ def test_variables_say_what_became_of_them_last_and_in_which_run(kernel: Kernel)
     python = s.ToolExecution(call=call("c1", "run_python", {"code": "…"}))
     kernel.run("r1", *asked(), *called(python, *created))
     kernel.run("r2", *asked(), *called(python, changed))
-    first, *others = kernel.told()["variables"]
-    assert first == changed.to_dict() | {"run_id": "r2"}
-    assert [(each["name"], each["run_id"]) for each in others] == [("c", "r1"), ("b", "r1")]
+    assert words(kernel.told(), "variables") == [
+        "a DataFrame 3 × 2 changed",
+        "c int created",
+        "b int created",
+    ]
+    opened = [row["own"] for row in rows(kernel.told(), "variables")]
+    assert opened[0] == {"type": "head", "name": "a", "run_id": "r2"}
+    assert [(each["name"], each["run_id"]) for each in opened[1:]] == [("c", "r1"), ("b", "r1")]
+
+
+def test_a_variable_that_is_gone_cannot_be_opened(kernel: Kernel):
+    python = s.ToolExecution(call=call("c1", "run_python", {"code": "del a"}))
+    gone = s.VariableChange(name="a", change="deleted", type="int")
+    kernel.run("r1", *asked(), *called(python, gone))
+    (row,) = rows(kernel.told(), "variables")
+    assert (row["words"], row["own"]) == ("a int deleted", None)
+
+
+def test_runs_that_calls_began_stand_below_their_run(kernel: Kernel):
+    feed = kernel.draw(started("boss"))
+    assert kernel.session
+
+    def begin(name: str, parent: str) -> tuple[Session, EventStream]:
+        session = kernel.new_session()
+        stream = EventStream(session, [lambda event, state: feed.show_child(event, state)])
+        stream.emit(started(name, parent_id=parent))
+        return session, stream
+
+    _, stream = begin("task", "boss")
+    begin("part", "task")
+    (boss,) = rows(kernel.told(), "runs")
+    assert words_of(boss["html"]) == (
+        "▶Prompt of bossrunning · m▶Prompt of taskrunning · m▶Prompt of partrunning · m"
+    )
+    assert boss["html"].count('<ul class="ia-rows">') == 2
+    stream.emit(DONE)
+    (boss,) = rows(kernel.told(), "runs")
+    assert "✓Prompt of taskdone · m · 1.50 s" in boss["words"]
+
+
+def test_runs_that_calls_began_are_found_in_the_journal(kernel: Kernel):
+    other = kernel.new_session()
+    EventStream(other, []).emit(started("task", parent_id="boss"))
+    child = s.ToolResult(output="ok", child=s.ChildRun(runs=("task",)))
+    execution = s.ToolExecution(call=call("c1", "delegate", {"task": "x"}))
+    ended = execution.model_copy(update={"status": s.ToolStatus.SUCCESS, "result": child})
+    finished = s.ToolFinished(step=1, execution=ended)
+    kernel.run("boss", *asked(), s.ToolStarted(step=1, execution=execution), finished)
+    kernel.drawn.clear()
+    (boss,) = rows(kernel.told(), "runs")
+    assert "Prompt of task" in boss["words"]
 
 
 def test_sessions_say_which_is_current_and_when_they_were_used(kernel: Kernel):
@@ -291,8 +369,33 @@ def test_sessions_say_which_is_current_and_when_they_were_used(kernel: Kernel):
     used = other.record.model_copy(
         update={"last_run_at": NOON, "started_at": NOON - timedelta(days=1), "name": "older"}
     )
-    kernel.around = OverviewContext(sessions=[kernel.session.record, used])
-    current, older = kernel.told()["sessions"]
-    assert (current["current"], older["current"]) == (True, False)
-    assert older["name"] == "older"
-    assert datetime.fromisoformat(older["at"]) == NOON
+    records = [kernel.session.record, used]
+    kernel.around = OverviewContext(sessions=records, prompts={other.id: "Plot it.\nNow."})
+    current, older = rows(kernel.told(), "sessions")
+    assert current["words"].startswith("no prompt so farcurrent · ")
+    assert current["own"] is None
+    assert older["words"] == f"Plot it.older · {NOON.astimezone():%d %b %Y}"
+    (resume,) = older["own"]["buttons"]
+    assert (resume["name"], resume["of"]) == ("resume", other.id)
+    kernel.draw(started("r", session_id=kernel.session.id))
+    current, older = rows(kernel.told(), "sessions")
+    assert current["words"].startswith("Prompt of rcurrent · ")
+    assert older["own"] is None
+
+
+def test_ten_sessions_are_listed_and_more_can_be_found(kernel: Kernel):
+    records = [kernel.new_session().record for _ in range(12)]
+    prompts = {each.id: f"Prompt {n}" for n, each in enumerate(records[:-1])}
+    kernel.around = OverviewContext(sessions=records, prompts=prompts)
+    told = kernel.told()
+    assert [row["key"] for row in rows(told, "sessions")] == [
+        f"sessions/{each.id}" for each in records[:10]
+    ]
+    assert heading(told, "sessions") == "Sessions 11"  # one has no prompt
+    (section,) = [each for each in told["panel"]["set"] if each["key"] == "sessions"]
+    assert section["own"] == {"type": "search"}
+    assert kernel.session
+    kernel.around = OverviewContext(sessions=[*records, kernel.session.record], prompts=prompts)
+    assert "current" in words(kernel.told(), "sessions")[0]
+    kernel.around = OverviewContext(sessions=records[:3], prompts=prompts)
+    assert {each["key"]: each for each in kernel.told()["panel"]["set"]}["sessions"]["own"] is None

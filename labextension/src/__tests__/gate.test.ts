@@ -1,5 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
+import { approvalKey } from '../channel';
+import type { PanelActions } from '../lab/panel';
 import { PanelView } from '../lab/panelView';
 import { Card } from '../view/card';
 import { host } from '../view/host';
@@ -346,28 +348,24 @@ describe('the same holds', () => {
   });
 
   it('for a call and for a plan in the panel', () => {
-    const actions = { decide: vi.fn(), stop: vi.fn(), jump: vi.fn() };
-    const begin = { chooseModel: vi.fn(), ask: vi.fn(), insertExample: vi.fn() };
-    const more = { ...begin, resume: vi.fn(), add: vi.fn(), notify: vi.fn() };
-    const panel = new PanelView({ ...actions, ...more });
+    const actions = { decide: vi.fn() };
+    const panel = new PanelView(actions as unknown as PanelActions, document.createElement('div'));
     document.body.replaceChildren(panel.element);
     const run = plan(2);
     const { html = '' } = run.set.find(({ key }) => key === 'r/p') ?? {};
     const form = { ...formOf(run, 'r/p/a'), calls: [] };
     const waiting = { ...pending, run_id: 'p', approval_id: '', html, asked: form };
+    const rows = [pending, waiting].map(each => {
+      return { key: `asked/${approvalKey(each)}`, html: '<li></li>', more: '', own: null };
+    });
     panel.update({
       notebook: 'n',
       overview: {
         model: '',
-        sessions: [],
         runs: [],
         approvals: [pending],
         waiting,
-        plan: [],
-        todos: [],
-        done: '',
-        variables: [],
-        usage: [],
+        panel: { set: rows, order: { '': rows.map(({ key }) => key) } },
         status: ''
       },
       isReachable: true,

@@ -111,15 +111,10 @@ class FarKernel {
 const RUN_ID = asking('c2').run_id;
 const overview = (live: boolean): Overview => ({
   model: '',
-  sessions: [],
   runs: [{ id: RUN_ID, live, cell_id: 'cell' } as Overview['runs'][number]],
   approvals: [],
   waiting: null,
-  plan: [],
-  todos: [],
-  done: '',
-  variables: [],
-  usage: [],
+  panel: { set: [], order: {} },
   status: ''
 });
 
@@ -139,6 +134,22 @@ describe('the link to a kernel', () => {
 
   beforeEach(() => {
     kernel = new FarKernel();
+  });
+
+  it('keeps blocks of the panel that are not sent again', async () => {
+    await connect();
+    kernel.announce();
+    await settle();
+    const block = (key: string, html: string) => ({ key, html, more: '', own: null });
+    const tell = (set: Overview['panel']['set'], ...keys: string[]): unknown => {
+      const panel = { set, order: { '': keys } };
+      kernel.tell({ type: 'overview', overview: { ...overview(true), panel } });
+      return link.overview?.panel.set.map(({ html }) => html);
+    };
+    expect(tell([block('a', '1'), block('b', '1')], 'a', 'b')).toEqual(['1', '1']);
+    expect(tell([block('b', '2')], 'b', 'a')).toEqual(['2', '1']);
+    expect(tell([], 'b')).toEqual(['2']);
+    expect(tell([block('a', '3')], 'a')).toEqual(['3']);
   });
 
   it('is not made to a kernel that never said that ipyagent is loaded', async () => {

@@ -1,52 +1,9 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { PanelState } from '../lab/panel';
-import { PanelView } from '../lab/panelView';
-import type { Asked, Overview, PendingApproval, RunLine } from '../protocol';
+import { countWaiting, PanelView } from '../lab/panelView';
+import type { Asked, Blocks, Drawn, Overview, PendingApproval, RowButton } from '../protocol';
 import { askAbout, APPROVAL, callHtml, formOf, plan } from './story';
-
-const NONE: Overview = {
-  model: 'offline/explorer',
-  sessions: [],
-  runs: [],
-  approvals: [],
-  waiting: null,
-  plan: [],
-  todos: [],
-  done: '',
-  variables: [],
-  usage: [],
-  status: 'ipyagent: no runs yet'
-};
-const DONE: RunLine = {
-  id: 'r1',
-  cell_id: 'cell-1',
-  number: 1,
-  live: false,
-  prompt: '\n  Plot <b>it</b>\nby region',
-  title: 'Plot <b>it</b>',
-  state: 'done',
-  glyph: '✓',
-  state_text: 'done',
-  taken_back: [],
-  facts: ['done', 'anthropic/claude', '1,204 tok', '$0.006', '3.20 s'],
-  steps: 2,
-  started_at: '2026-03-01T12:00:00+00:00',
-  duration: 3.2
-};
-const LIVE: RunLine = {
-  ...DONE,
-  id: 'r2',
-  cell_id: 'cell-2',
-  live: true,
-  state: 'running',
-  glyph: '▶',
-  state_text: 'running',
-  taken_back: [],
-  facts: ['running', 'anthropic/claude'],
-  duration: null
-};
-const SESSION = { id: 's1', name: 'sales', current: false, ended: false, at: DONE.started_at };
 
 const actions = {
   decide: vi.fn(),
@@ -54,13 +11,44 @@ const actions = {
   jump: vi.fn(),
   resume: vi.fn(),
   chooseModel: vi.fn(),
-  add: vi.fn(),
+  startConversation: vi.fn(),
+  describe: vi.fn(),
+  find: vi.fn(),
   ask: vi.fn(),
   insertExample: vi.fn(),
   notify: vi.fn()
 };
 let view: PanelView;
 
+/** The rows of a section, as the kernel draws them: `ipyagent.ui.panel`. */
+type Rows = Record<string, readonly [html: string, own: Drawn['own']]>;
+
+const drawn = (key: string, html: string, own: Drawn['own'] = null): Drawn => {
+  return { key, html, more: '', own };
+};
+const blocksOf = (sections: Record<string, Rows>, own: Drawn['own'] = null): Blocks => {
+  const set: Drawn[] = [];
+  const order: Record<string, string[]> = { '': Object.keys(sections) };
+  for (const [name, rows] of Object.entries(sections)) {
+    const head = '<summary><h3>Title</h3></summary>';
+    const html = `<details class="ia-section ia-section-${name}" open>${head}</details>`;
+    set.push(drawn(name, html, own), drawn(`${name}/`, '<ul class="ia-rows"></ul>'));
+    order[name] = [`${name}/`];
+    order[`${name}/`] = Object.keys(rows).map(row => `${name}/${row}`);
+    set.push(...Object.entries(rows).map(([row, each]) => drawn(`${name}/${row}`, ...each)));
+  }
+  return { set, order };
+};
+const rowHtml = (title: string): string =>
+  `<li class="ia-item"><p class="ia-row"><span class="ia-glyph ia-done" title="done">✓</span>` +
+  `<span class="ia-words"><span class="ia-title">${title}</span></span></p></li>`;
+const row = (title: string, ...buttons: RowButton[]): Rows[string] => [
+  rowHtml(title),
+  buttons.length > 0 ? { type: 'row', buttons } : null
+];
+const press = (name: RowButton['name'], of: string): RowButton => {
+  return { name, label: name, title: `To ${name}`, of };
+};
 const asking = (approvalId: string, changes: Partial<PendingApproval> = {}): PendingApproval => ({
   approval_id: approvalId,
   run_id: 'r2',
@@ -78,33 +66,51 @@ const planned = (id: string, changes: Partial<Asked> = {}) => {
   const { html = '' } = draft.set.find(({ key }) => key === 'r/p') ?? {};
   return { about: 'a plan', html, asked: { ...asked, approval, ...changes } };
 };
-const show = (overview: Partial<Overview> | null, changes: Partial<PanelState> = {}): void =>
+const overview = (changes: Partial<Overview>): Overview => {
+  const none = { model: '', runs: [], approvals: [], waiting: null, status: '' };
+  return { ...none, panel: { set: [], order: {} }, ...changes };
+};
+const show = (changes: Partial<Overview> | null, state: Partial<PanelState> = {}): void => {
   view.update({
     notebook: 'sales.ipynb',
-    overview: overview && { ...NONE, ...overview },
+    overview: changes && overview(changes),
     isReachable: true,
     cells: new Set(['cell-1', 'cell-2']),
     prompts: null,
     canAdd: false,
     canNotify: false,
-    ...changes
+    ...state
   });
+};
+/** Show approvals, each in its row. */
+const showAsked = (approvals: PendingApproval[], state: Partial<PanelState> = {}): void => {
+  const rows = approvals.map(({ run_id, approval_id, cell_id, about }) => [
+    `${run_id} ${approval_id}`,
+    row(about, press('jump', cell_id ?? ''))
+  ]);
+  const panel = blocksOf(approvals.length > 0 ? { asked: Object.fromEntries(rows) as Rows } : {});
+  const waiting = approvals.find(({ approval_id }) => approval_id === '') ?? null;
+  show({ approvals: approvals.filter(each => each !== waiting), waiting, panel }, state);
+};
 const all = (name: string): HTMLElement[] => [
   ...view.element.querySelectorAll<HTMLElement>(`[data-ipyagent="${name}"]`)
 ];
-const find = (name: string, within: Element = view.element): HTMLElement => {
-  const found = within.querySelector<HTMLElement>(`[data-ipyagent="${name}"]`);
-  if (found === null) {
+const find = (name: string): HTMLElement => {
+  const found = all(name).at(0);
+  if (found === undefined) {
     throw new Error(`there is no ${name}`);
   }
   return found;
 };
-const isShown = (name: string): boolean => !find(`panel-${name}`).hidden;
+const GONE = { cells: new Set<string>() };
 
 beforeEach(() => {
   vi.clearAllMocks();
-  view = new PanelView(actions);
-  document.body.replaceChildren(view.element);
+  view = new PanelView(actions, document.createElement('div'));
+  const page = document.createElement('div');
+  page.tabIndex = -1;
+  page.append(view.element);
+  document.body.replaceChildren(page);
 });
 
 describe('a newcomer', () => {
@@ -115,31 +121,23 @@ describe('a newcomer', () => {
     expect(said()).toContain('Open a notebook');
   });
 
-  it('without an agent is told how to begin, with a button where there is its command', () => {
+  it('without an agent is told how to begin', () => {
     show(null);
     expect(said()).toContain('%load_ext ipyagent');
-    expect(all('add-cell')).toHaveLength(0);
-    show(null, { canAdd: true });
-    find('add-cell').click();
-    expect(actions.add).toHaveBeenCalledOnce();
   });
 
   it('with an agent and no runs is told how to ask', () => {
     show({});
     expect(said()).toContain('%%agent');
-    expect(isShown('approvals')).toBe(true);
-    for (const name of ['runs', 'plan', 'variables', 'sessions']) {
-      expect(isShown(name), name).toBe(false);
-    }
+    expect(view.element.querySelectorAll('.ia-section')).toHaveLength(0);
   });
 
-  it('has prompts to try that fit the data, each a click', () => {
-    show({}, { prompts: ['Profile `sales`', 'Plot <b>'] });
-    expect(all('request').map(each => each.textContent)).toEqual(['Profile sales', 'Plot <b>']);
+  it('has three prompts to try that fit the data, each a click', () => {
+    show({}, { prompts: ['Profile `sales`', 'Plot <b>', 'Three', 'Four'] });
+    const texts = ['Profile sales', 'Plot <b>', 'Three'];
+    expect(all('request').map(each => each.textContent)).toEqual(texts);
     all('request')[0].click();
     expect(actions.ask).toHaveBeenCalledWith('Profile `sales`');
-    show({ runs: [DONE] }, { prompts: ['Profile `sales`'] });
-    expect(all('request')).toHaveLength(0);
   });
 
   it('without data is told so, and can insert an example', () => {
@@ -150,98 +148,115 @@ describe('a newcomer', () => {
   });
 
   it('is not told any more when there is a run', () => {
-    show({ runs: [DONE] });
-    expect(view.element.querySelector<HTMLElement>('.ipyagent-panel-empty')?.hidden).toBe(true);
+    show({ runs: [{ id: 'r1' } as Overview['runs'][number]] }, { prompts: ['Profile'] });
+    expect(said()).toBe('');
   });
 });
 
 describe('what waits', () => {
   const reason = (): HTMLInputElement => find('reason') as HTMLInputElement;
 
-  it('is drawn whole, as in the card, and decided by the same approval', () => {
-    show({ runs: [LIVE], approvals: [asking('a1')] });
-    const card = find('panel-approval');
-    expect(card.querySelector('[data-ipyagent="tool"]')?.textContent).toContain('run_python');
-    expect(card.getAttribute('aria-label')).toBe('Waiting for you: run_python');
+  it('is one line that leads to its cell, while that is there', () => {
+    showAsked([asking('a1')]);
+    expect(all('tool')).toHaveLength(0);
+    expect(all('approve')).toHaveLength(0);
+    find('jump').click();
+    expect(actions.jump).toHaveBeenCalledWith('cell-2');
+  });
+
+  it('is drawn whole where its cell is gone, and decided by the same approval', () => {
+    showAsked([asking('a1')], GONE);
+    expect(find('tool').textContent).toContain('run_python');
+    expect(view.element.textContent).toContain('its cell is gone');
+    expect(all('jump')).toHaveLength(0);
+    expect(find('tool').querySelector('[data-run="r2"] [data-approval="a1"]')).not.toBeNull();
     reason().value = 'go';
-    find('approve', card).click();
+    find('approve').click();
     const answer = { decision: 'approve', reason: 'go' };
     expect(actions.decide.mock.calls).toEqual([[asking('a1'), 'a1', answer]]);
   });
 
+  it('becomes one line again when its cell is back', () => {
+    showAsked([asking('a1')], GONE);
+    showAsked([asking('a1')]);
+    expect(all('tool')).toHaveLength(0);
+    expect(all('jump')).toHaveLength(1);
+  });
+
   it('keeps what is typed, and the cursor, while others come and go', () => {
-    show({ runs: [LIVE], approvals: [asking('a1'), asking('a2')] });
-    const field = find('reason', all('panel-approval')[1]) as HTMLInputElement;
+    showAsked([asking('a1'), asking('a2')], GONE);
+    const field = all('reason')[1] as HTMLInputElement;
     field.value = 'because';
     field.focus();
-    show({ runs: [{ ...LIVE, facts: ['9 tok'] }], approvals: [asking('a2'), asking('a3')] });
+    showAsked([asking('a2'), asking('a3')], GONE);
     expect(document.activeElement).toBe(field);
     expect(reason()).toBe(field);
     expect(field.value).toBe('because');
-    expect(all('panel-approval')).toHaveLength(2);
+    expect(all('tool')).toHaveLength(2);
   });
 
   it('of another kernel is another one, though it has the same number', () => {
-    show({ runs: [LIVE], approvals: [asking('a1')] });
+    showAsked([asking('a1')], GONE);
     reason().value = 'because';
-    show({ runs: [DONE], approvals: [asking('a1', { run_id: 'r1' })] });
+    showAsked([asking('a1', { run_id: 'r1' })], GONE);
     expect(reason().value).toBe('');
   });
 
-  it('gives the focus to the heading when it goes', () => {
-    show({ runs: [LIVE], approvals: [asking('a1')] });
+  it('gives the focus to the panel when it goes', () => {
+    showAsked([asking('a1')], GONE);
     find('approve').focus();
-    show({ runs: [LIVE] });
-    expect(document.activeElement?.tagName).toBe('SUMMARY');
-    expect(find('panel-approvals').textContent).toContain('Nothing waits for you');
+    showAsked([]);
+    expect(document.activeElement).toBe(view.element.parentElement);
+    expect(view.element.querySelectorAll('.ia-section')).toHaveLength(0);
   });
 
   it('keeps the focus while what was pressed is on its way', () => {
-    show({ runs: [LIVE], approvals: [asking('a1')] });
+    showAsked([asking('a1')], GONE);
     find('approve').focus();
     find('approve').click();
-    expect(find('panel-approval').contains(document.activeElement)).toBe(true);
-    show({ runs: [LIVE] });
-    expect(document.activeElement?.parentElement?.parentElement).toBe(find('panel-approvals'));
+    expect(find('tool').contains(document.activeElement)).toBe(true);
   });
 
   it('vanishes when the kernel is gone, and when it cannot be reached', () => {
-    show({ runs: [LIVE], approvals: [asking('a1')] });
-    show({ runs: [LIVE], approvals: [asking('a1')] }, { isReachable: false });
-    expect(all('panel-approval')).toHaveLength(0);
-    expect(find('panel-approvals').textContent).toContain('cannot be reached');
-    show({ runs: [LIVE], approvals: [asking('a1')] });
-    expect(all('panel-approval')).toHaveLength(1);
+    showAsked([asking('a1')], GONE);
+    showAsked([asking('a1')], { ...GONE, isReachable: false });
+    expect(all('tool')).toHaveLength(0);
+    expect(view.element.querySelectorAll('.ia-section')).toHaveLength(0);
+    const lost = view.element.querySelector<HTMLElement>(':scope > .ipyagent-note');
+    expect([lost?.hidden, lost?.textContent]).toEqual([false, expect.stringContaining('reached')]);
+    showAsked([asking('a1')], GONE);
+    expect(all('tool')).toHaveLength(1);
+    expect(lost?.hidden).toBe(true);
     show(null);
-    expect(all('panel-approval')).toHaveLength(0);
-    expect(isShown('approvals')).toBe(false);
+    expect(all('tool')).toHaveLength(0);
   });
 
   it('may be a question', () => {
     const question = { text: 'Which year?', choices: ['2024'] };
     const asked = { ...asking('a1').asked, question };
-    show({ runs: [LIVE], approvals: [asking('a1', { about: 'a question', asked })] });
-    expect(find('panel-approval').getAttribute('aria-label')).toBe('Waiting for you: a question');
+    showAsked([asking('a1', { about: 'a question', asked })], GONE);
     find('choice').click();
     const answer = { decision: 'answer', text: '2024' };
     expect(actions.decide).toHaveBeenCalledWith(expect.anything(), 'a1', answer);
   });
 
   it('may be a plan that a cell asks about', () => {
-    show({ runs: [LIVE], approvals: [asking('a1', planned('a1'))] });
-    expect(find('panel-approval').getAttribute('aria-label')).toBe('Waiting for you: a plan');
+    showAsked([asking('a1', planned('a1'))]);
+    expect(all('plan-step')).toHaveLength(0);
+    showAsked([asking('a1', planned('a1'))], GONE);
     expect(all('plan-step')).toHaveLength(3);
     find('deny').click();
     const answer = { decision: 'deny', reason: '' };
     expect(actions.decide).toHaveBeenCalledWith(expect.anything(), 'a1', answer);
   });
 
-  it('may be a plan that no cell asks about', () => {
+  it('may be a plan that no cell asks about, which is decided on here', () => {
     const about = { run_id: 'plan', approval_id: '', cell_id: 'cell-1' };
     const waiting = asking('', { ...about, ...planned('', { calls: [] }) });
-    show({ waiting });
+    showAsked([waiting]);
     expect(all('plan-step')).toHaveLength(3);
     expect(all('edit')).toHaveLength(0);
+    expect(all('jump')).toHaveLength(1);
     reason().value = 'later';
     find('deny').click();
     find('approve').click();
@@ -250,126 +265,126 @@ describe('what waits', () => {
     ]);
   });
 
-  it('leads to its cell, where that is there', () => {
-    show({ runs: [LIVE], approvals: [asking('a1')] });
-    find('jump', find('panel-approval')).click();
-    expect(actions.jump).toHaveBeenCalledWith('cell-2');
-    show({ runs: [LIVE], approvals: [asking('a1')] }, { cells: new Set() });
-    expect(find('panel-approval').querySelector('[data-ipyagent="jump"]')).toBeNull();
+  it('is counted', () => {
+    expect(countWaiting(overview({ approvals: [asking('a1')], waiting: asking('') }))).toBe(2);
   });
 
   it('offers notifications where the user can allow them', () => {
-    show({ runs: [LIVE], approvals: [asking('a1')] });
+    showAsked([asking('a1')]);
     expect(find('enable-notifications').hidden).toBe(true);
-    show({ runs: [LIVE], approvals: [asking('a1')] }, { canNotify: true });
+    showAsked([asking('a1')], { canNotify: true });
     find('enable-notifications').click();
     expect(actions.notify).toHaveBeenCalledOnce();
+    show({}, { canNotify: true });
+    expect(find('enable-notifications').hidden).toBe(true);
   });
 });
 
-describe('runs', () => {
-  it('are listed newest first, as text, with what they took', () => {
-    show({ runs: [DONE, LIVE] });
-    const [live, done] = all('panel-run');
-    expect(live.dataset.state).toBe('running');
-    expect(done.textContent).toBe(
-      '✓Plot <b>it</b>done · anthropic/claude · 1,204 tok · $0.006 · 3.20 s'
-    );
-  });
+describe('rows', () => {
+  const runs = (title = 'Plot &lt;b&gt;it&lt;/b&gt;'): Blocks =>
+    blocksOf({ runs: { r1: row(title, press('jump', 'cell-1'), press('stop', 'r1')) } });
 
-  it('say how they stand', () => {
-    show({ runs: [{ ...LIVE, state: 'waiting', facts: ['waiting for you'] }] });
-    expect(find('panel-run').dataset.state).toBe('waiting');
-    expect(find('panel-run').textContent).toContain('waiting for you');
-  });
-
-  it('lead to their cells', () => {
-    show({ runs: [DONE] });
-    const way = find('jump', find('panel-run'));
-    expect(way.getAttribute('aria-label')).toBe('Plot <b>it</b>: done. Go to its cell.');
-    way.click();
+  it('are drawn as text, with buttons of the data beside the HTML', () => {
+    show({ panel: runs() });
+    expect(view.element.querySelector('.ia-title')?.textContent).toBe('Plot <b>it</b>');
+    find('stop').click();
+    expect(actions.stop).toHaveBeenCalledWith('r1');
+    find('jump').click();
     expect(actions.jump).toHaveBeenCalledWith('cell-1');
+    expect(find('jump').ariaLabel).toBe('To jump');
+  });
+
+  it('have no button of the HTML', () => {
+    const html = '<li><p class="ia-row"><button data-ipyagent="stop">Stop</button></p></li>';
+    show({ panel: blocksOf({ runs: { r1: [html, null] } }) });
+    expect(view.element.querySelectorAll('.ia-section button')).toHaveLength(0);
   });
 
   it('say that their cell is gone', () => {
-    show({ runs: [{ ...DONE, cell_id: 'elsewhere' }] });
-    expect(find('panel-run').textContent).toContain('its cell is gone');
-    find('jump', find('panel-run')).click();
-    expect(actions.jump).not.toHaveBeenCalled();
+    show({ panel: runs() }, GONE);
+    expect(view.element.querySelector('.ia-row')?.textContent).toContain('its cell is gone');
+    expect(all('jump')).toHaveLength(0);
+    show({ panel: runs() });
+    expect(all('jump')).toHaveLength(1);
   });
 
-  it('can be stopped while they go on', () => {
-    show({ runs: [DONE, LIVE] });
-    expect(all('stop')).toHaveLength(1);
-    find('stop').click();
-    expect(actions.stop).toHaveBeenCalledWith('r2');
+  it('keep the focus, and a folded section, while their words change', () => {
+    show({ panel: runs() });
+    find('jump').focus();
+    const section = view.element.querySelector('details');
+    section?.removeAttribute('open');
+    show({ panel: runs('Plotted') });
+    expect(view.element.querySelector('.ia-title')?.textContent).toBe('Plotted');
+    expect(document.activeElement).toBe(find('jump'));
+    expect(section?.open).toBe(false);
+  });
+
+  it('of sessions go on', () => {
+    show({ panel: blocksOf({ sessions: { s1: row('Plot', press('resume', 's1')) } }) });
+    find('resume').click();
+    expect(actions.resume).toHaveBeenCalledWith('s1');
+  });
+});
+
+describe('a variable', () => {
+  const html = '<li><details><summary class="ia-line"><code>x</code></summary></details></li>';
+  const variable = (run: string): Blocks =>
+    blocksOf({ variables: { x: [html, { type: 'head', name: 'x', run_id: run }] } });
+  const open = async (): Promise<HTMLDetailsElement> => {
+    const fold = view.element.querySelector<HTMLDetailsElement>('li details');
+    if (fold === null) {
+      throw new Error('there is none');
+    }
+    fold.open = true;
+    fold.dispatchEvent(new Event('toggle'));
+    await vi.waitFor(() => expect(actions.describe).toHaveBeenCalled());
+    return fold;
+  };
+
+  it('shows its description when it is opened', async () => {
+    actions.describe.mockResolvedValue('<pre><code>3 rows</code></pre><script>1</script>');
+    show({ panel: variable('r1') });
+    expect(actions.describe).not.toHaveBeenCalled();
+    const fold = await open();
+    expect(actions.describe).toHaveBeenCalledWith('x');
+    await vi.waitFor(() => expect(fold.textContent).toBe('x3 rows'));
+    expect(fold.querySelector('script')).toBeNull();
+  });
+
+  it('is described again when a run has changed it', async () => {
+    actions.describe.mockResolvedValueOnce('3 rows').mockResolvedValue('4 rows');
+    show({ panel: variable('r1') });
+    const fold = await open();
+    show({ panel: variable('r1') });
+    expect(actions.describe).toHaveBeenCalledOnce();
+    show({ panel: variable('r2') });
+    await vi.waitFor(() => expect(fold.textContent).toBe('x4 rows'));
+    expect(fold.open).toBe(true);
   });
 });
 
 describe('sessions', () => {
-  it('say which is current, and let the user go on with another', () => {
-    const current = { ...SESSION, id: 's2', name: 'now', current: true };
-    show({ sessions: [current, SESSION, { ...SESSION, id: 's3', ended: true }] });
-    expect(all('panel-session').map(each => each.dataset.state)).toEqual([
-      'current',
-      'open',
-      'ended'
-    ]);
-    expect(all('resume')).toHaveLength(1);
+  it('are found by the kernel, and stand below the field', async () => {
+    const found = blocksOf({ sessions: { s9: row('Old one', press('resume', 's9')) } });
+    const { set, order } = found;
+    actions.find.mockResolvedValue({ set: set.slice(1), order: { ...order, '': ['sessions/'] } });
+    show({ panel: blocksOf({ sessions: { s1: row('Plot') } }, { type: 'search' }) });
+    const field = find('find-session') as HTMLInputElement;
+    field.value = ' old ';
+    field.dispatchEvent(new Event('input'));
+    await vi.waitFor(() => expect(all('resume')).toHaveLength(1));
+    expect(actions.find).toHaveBeenCalledWith('old');
     find('resume').click();
-    expect(actions.resume).toHaveBeenCalledWith('s1');
-  });
-
-  it('stay as they are while a run goes on', () => {
-    show({ runs: [LIVE], sessions: [SESSION] });
-    expect(all('resume')).toHaveLength(0);
-  });
-});
-
-describe('plan, tasks, variables and cost', () => {
-  const todo = { status: 'pending' as const, glyph: '☐', status_text: 'to do', text: 'Plot' };
-  const step = { status: 'success' as const, glyph: '✓', status_text: 'succeeded' };
-
-  it('say how far the newest run is', () => {
-    const steps = [{ ...step, name: 'read_file', note: 'look first' }];
-    show({ runs: [DONE], todos: [todo], plan: steps, done: '1 of 2 done' });
-    expect(find('panel-plan').textContent).toContain('1 of 2 done');
-    expect(find('panel-plan').textContent).toContain('✓read_file look first');
-    expect(find('todos').textContent).toContain('Plot');
-  });
-
-  it('are not there where there is neither', () => {
-    show({ runs: [DONE] });
-    expect(isShown('plan')).toBe(false);
-  });
-
-  it('name the variables that were touched', () => {
-    const change = {
-      name: 'sales',
-      change: 'changed' as const,
-      type: 'DataFrame 18 × 2',
-      run_id: 'r1'
-    };
-    show({ variables: [change] });
-    expect(find('panel-variable').textContent).toBe('salesDataFrame 18 × 2changed');
-    expect(find('panel-variable').dataset.change).toBe('changed');
-  });
-
-  it('add up what the session took', () => {
-    show({ runs: [DONE], usage: ['3 runs', '4,321 tokens', '$0.020'] });
-    expect(find('panel-cost').textContent).toBe('3 runs · 4,321 tokens · $0.020');
-    show({ runs: [DONE], usage: [] });
-    expect(view.element.querySelector<HTMLElement>('.ipyagent-panel-foot')?.hidden).toBe(true);
+    expect(actions.resume).toHaveBeenCalledWith('s9');
+    field.value = '';
+    field.dispatchEvent(new Event('input'));
+    await vi.waitFor(() => expect(all('resume')).toHaveLength(0));
   });
 });
 
 describe('everyone', () => {
-  it('finds regions, lists and buttons with names', () => {
-    const sessions = [SESSION];
-    show({ runs: [DONE, LIVE], approvals: [asking('a1')], sessions }, { canNotify: true });
-    for (const section of view.element.querySelectorAll('section.ipyagent-panel-section')) {
-      expect(section.getAttribute('aria-label')).not.toBe('');
-    }
+  it('finds lists and buttons with names', () => {
+    showAsked([asking('a1')], { ...GONE, canNotify: true });
     for (const button of view.element.querySelectorAll('button')) {
       expect(button.getAttribute('aria-label'), button.outerHTML).toBeTruthy();
     }

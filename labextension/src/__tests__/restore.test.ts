@@ -129,10 +129,6 @@ describe('a cell lacks', () => {
     cell_id: 'cell',
     live: false,
     prompt: 'Go.',
-    title: 'Go.',
-    state: 'done',
-    glyph: '✓',
-    state_text: 'done',
     taken_back: [],
     facts: [],
     steps: 1,
@@ -155,7 +151,7 @@ describe('a cell lacks', () => {
     opened: noon + 60_000,
     ...more
   });
-  const live = line({ live: true, state: 'running' });
+  const live = line({ live: true });
 
   it('a run that is on, unless JupyterLab draws it or it is there', () => {
     const wanted = { which: { run_id: 'r1' }, isLive: true };

@@ -13,7 +13,9 @@ import { explainPrompt, Failure, failureOf, fixPrompt, isPrompt } from './prompt
 import type { Settings } from './settings';
 
 const CLASS = 'ipyagent-cell';
-const MIME_TYPE = 'text/x-ipythongfm';
+
+/** Markdown with TeX. */
+export const PROMPT_TYPE = 'text/x-ipythongfm';
 
 /** Show the prompts of a notebook as prose, also when their sources change. */
 export function watchPrompts(panel: NotebookPanel): void {
@@ -34,7 +36,7 @@ function showAsProse(cell: Cell, { codeMimetype, editorConfig }: Notebook): void
   const prompt = isPrompt(cell.model.sharedModel.getSource());
   if (prompt || cell.hasClass(CLASS)) {
     cell.toggleClass(CLASS, prompt);
-    cell.model.mimeType = prompt ? MIME_TYPE : codeMimetype;
+    cell.model.mimeType = prompt ? PROMPT_TYPE : codeMimetype;
     wrap(cell, prompt || editorConfig.code.lineWrap === true);
   }
 }

@@ -1,4 +1,5 @@
 /** Completion in `%%agent` cells: the kernel's matches, without Python's. */
+import type { ICellModel } from '@jupyterlab/cells';
 import {
   Completer,
   CompleterModel,
@@ -9,8 +10,10 @@ import {
 } from '@jupyterlab/completer';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 
+import { PANEL } from './approvals';
 import { forEachCodeCell } from './cells';
 import type { Links } from './links';
+import type { Panel } from './panel';
 import { inMention, isPrompt } from './prompts';
 import type { Settings } from './settings';
 
@@ -31,15 +34,22 @@ function isOurs(item: CompletionHandler.ICompletionItem): item is Item {
   return 'fragment' in item;
 }
 
+/** The line above the prompt in a cell, which the panel's field does not have. */
+const MAGIC = '%%agent\n';
+
 /** In prompts, accepts this provider's items only, in their order and range. */
 class Model extends CompleterModel {
+  constructor(private isField: boolean) {
+    super();
+  }
+
   completionItems(): Items {
     const items = super.completionItems();
     return items.every(isOurs) ? [...items].sort((a, b) => a.order - b.order) : items;
   }
 
   setCompletionItems(items: Items): void {
-    if (!isPrompt(this.original?.text ?? '')) {
+    if (!this.isField && !isPrompt(this.original?.text ?? '')) {
       super.setCompletionItems(items);
       return;
     }
@@ -75,13 +85,14 @@ class Provider implements ICompletionProvider<Item> {
 
   private requests = new WeakMap<Kernel.IKernelConnection, Promise<unknown>>();
 
-  isApplicable({ editor, session }: ICompletionContext): Promise<boolean> {
+  isApplicable({ editor, session, widget }: ICompletionContext): Promise<boolean> {
     const source = editor?.model.sharedModel.getSource() ?? '';
-    return Promise.resolve(Boolean(session?.kernel) && isPrompt(source));
+    const isHere = widget.id === PANEL || isPrompt(source);
+    return Promise.resolve(Boolean(session?.kernel) && isHere);
   }
 
-  modelFactory(): Promise<Completer.IModel> {
-    return Promise.resolve(new Model());
+  modelFactory({ widget }: ICompletionContext): Promise<Completer.IModel> {
+    return Promise.resolve(new Model(widget.id === PANEL));
   }
 
   /** Wait until the kernel has replied: requests pile up while it runs a cell. */
@@ -91,16 +102,18 @@ class Provider implements ICompletionProvider<Item> {
 
   async fetch(
     { text, offset }: CompletionHandler.IRequest,
-    { session }: ICompletionContext
+    { session, widget }: ICompletionContext
   ): Promise<CompletionHandler.ICompletionItemsReply<Item>> {
     const kernel = session?.kernel;
-    const request = kernel?.requestComplete({ code: text, cursor_pos: offset });
+    const above = widget.id === PANEL ? MAGIC : '';
+    const [code, cursor_pos] = [above + text, above.length + offset];
+    const request = kernel?.requestComplete({ code, cursor_pos });
     if (kernel && request) {
       this.requests.set(kernel, request);
     }
     const { content } = (await request) ?? {};
     return content?.status === 'ok'
-      ? toItems(content, text)
+      ? toItems(content, code, above.length)
       : { start: offset, end: offset, items: [] };
   }
 }
@@ -108,7 +121,8 @@ class Provider implements ICompletionProvider<Item> {
 /** Convert the kernel's reply to items of the completer. */
 function toItems(
   { cursor_start: start, cursor_end: end, matches, metadata }: Answer,
-  text: string
+  text: string,
+  above: number
 ): CompletionHandler.ICompletionItemsReply<Item> {
   const types = metadata._jupyter_types_experimental as { type?: string }[] | undefined;
   // The kernel counts code points, the page UTF-16 code units.
@@ -117,7 +131,7 @@ function toItems(
   const items = matches.map((label, order) => {
     return { label, type: types?.[order]?.type ?? '', order, fragment };
   });
-  return { start, end, items };
+  return { start: start - above, end: end - above, items };
 }
 
 /** Opens the completer while a name is typed after `@`. */
@@ -128,43 +142,48 @@ class Mentions {
     private links: Links,
     private manager: ICompletionProviderManager,
     private provider: Provider,
-    private settings: Settings
+    private settings: Settings,
+    private panel: Panel
   ) {
-    links.forEachNotebook(panel =>
-      forEachCodeCell(panel, ({ model }) => {
-        model.sharedModel.changed.connect((_, { sourceChange }) =>
-          this.onTyped(sourceChange?.map(({ insert }) => insert ?? '').join('') ?? '')
-        );
-      })
-    );
+    const watch = ({ sharedModel }: Pick<ICellModel, 'sharedModel'>): void => {
+      sharedModel.changed.connect((_, { sourceChange }) =>
+        this.onTyped(sourceChange?.map(({ insert }) => insert ?? '').join('') ?? '')
+      );
+    };
+    links.forEachNotebook(each => forEachCodeCell(each, ({ model }) => watch(model)));
+    watch(panel.composer.model);
   }
 
   private onTyped(inserted: string): void {
-    if (this.settings.now.completeOnAt && inserted.length === 1 && this.isMention()) {
+    if (this.settings.now.completeOnAt && inserted.length === 1 && this.findMention() !== null) {
       void this.open();
     }
   }
 
   /** Open the completer, unless more was typed meanwhile. */
   private async open(): Promise<void> {
-    const { panel } = this.links;
-    const kernel = panel?.sessionContext.session?.kernel;
+    const kernel = this.links.panel?.sessionContext.session?.kernel;
     const count = ++this.count;
-    if (panel && kernel) {
+    if (kernel) {
       await this.provider.waitForReply(kernel);
-      if (count === this.count && this.isMention()) {
-        this.manager.invoke(panel.id);
+      const id = this.findMention();
+      if (count === this.count && id !== null) {
+        this.manager.invoke(id);
       }
     }
   }
 
-  private isMention(): boolean {
-    const editor = this.links.tracker.activeCell?.editor;
-    if (!editor?.hasFocus() || !isPrompt(editor.model.sharedModel.getSource())) {
-      return false;
+  /** Return the id of the widget in which a mention is typed; null if none is. */
+  private findMention(): string | null {
+    const { editor: field } = this.panel.composer;
+    const isField = field?.hasFocus() === true;
+    const editor = isField ? field : this.links.tracker.activeCell?.editor;
+    if (!editor?.hasFocus() || !(isField || isPrompt(editor.model.sharedModel.getSource()))) {
+      return null;
     }
     const { line, column } = editor.getCursorPosition();
-    return inMention(editor.getLine(line)?.slice(0, column) ?? '');
+    const isMention = inMention(editor.getLine(line)?.slice(0, column) ?? '');
+    return isMention ? ((isField ? this.panel : this.links.panel)?.id ?? null) : null;
   }
 }
 
@@ -172,9 +191,20 @@ class Mentions {
 export function completePrompts(
   links: Links,
   manager: ICompletionProviderManager,
-  settings: Settings
+  settings: Settings,
+  panel: Panel
 ): void {
   const provider = new Provider();
   manager.registerProvider(provider);
-  new Mentions(links, manager, provider, settings);
+  new Mentions(links, manager, provider, settings, panel);
+  const { composer } = panel;
+  let known: unknown = null;
+  composer.element.addEventListener('focusin', () => {
+    const session = links.panel?.sessionContext.session ?? null;
+    if (composer.editor !== null && session !== known) {
+      known = session;
+      void manager.updateCompleter({ editor: composer.editor, session, widget: panel });
+    }
+  });
+  composer.accepted.connect(() => manager.select(panel.id));
 }

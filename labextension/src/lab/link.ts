@@ -91,7 +91,7 @@ export class Link {
     const id = ++this.requestCount;
     return new Promise(resolve => {
       this.answers.set(id, resolve);
-      const none = { run_id: null, cell_id: null, model: null, dry_run: false };
+      const none = { text: '', run_id: null, cell_id: null, model: null, dry_run: false };
       this.send({ type: 'ask', id, what, ...none, ...about });
     });
   }
@@ -205,7 +205,7 @@ export class Link {
   private receive(message: Protocol['to_page']): void {
     switch (message.type) {
       case 'overview':
-        this.overview = message.overview;
+        this.overview = this.addKnown(message.overview);
         this.changed.emit();
         break;
       case 'run':
@@ -230,6 +230,15 @@ export class Link {
       case 'left':
         message.subshells.forEach(subshell => endSubshell(this.kernel, subshell));
     }
+  }
+
+  /** Return an overview with all blocks of its panel: those that have not changed are not sent. */
+  private addKnown(overview: Overview): Overview {
+    const { set, order } = overview.panel;
+    const known = new Map(this.overview?.panel.set.map(each => [each.key, each]));
+    set.forEach(each => known.set(each.key, each));
+    const there = Object.values(order).flatMap(keys => keys.flatMap(key => known.get(key) ?? []));
+    return { ...overview, panel: { set: there, order } };
   }
 
   private async answerRequest(request: PageRequest): Promise<void> {

@@ -7,18 +7,18 @@ import type { IStatusBar } from '@jupyterlab/statusbar';
 import { Widget } from '@lumino/widgets';
 
 import type { Answer } from '../channel';
-import type { PendingApproval } from '../protocol';
+import type { Ask, Blocks, PendingApproval } from '../protocol';
 import { h, setText } from '../view/dom';
 import { reveal } from '../view/reveal';
-import { agentIcon } from './agentCells';
+import { agentIcon, load } from './agentCells';
 import { oldestWaiting, PANEL, showWaiting } from './approvals';
 import { chooseModel } from './cards';
-import { cellIds, goTo, placeOf, runBelow, watchCells } from './cells';
+import { cellIds, goTo, placeOf, runBelow, uncover, watchCells } from './cells';
+import { Composer } from './composer';
 import type { Link } from './link';
 import type { Links } from './links';
 import { sharedNotebook } from './notebookTools';
-import { countWaiting } from './panelSections';
-import { PanelView } from './panelView';
+import { countWaiting, PanelView } from './panelView';
 import { NOTIFY } from './reminders';
 import { insertCells } from './sharedCells';
 
@@ -64,7 +64,7 @@ class Controller {
       cells: new Set(this.notebooks().flatMap(cellIds)),
       /** Prompts that fit the variables and files; null while the kernel has not said them. */
       prompts: proposed !== null && proposed.link === current ? proposed.prompts : null,
-      /** False where no agent cell can be added. */
+      /** False where nothing can be asked. */
       canAdd: can(ADD),
       /** True if the user has not decided on notifications yet. */
       canNotify: can(NOTIFY)
@@ -83,11 +83,14 @@ class Controller {
     }
   }
 
-  /** Run a prompt in a new cell. */
+  /** Run a prompt in a new cell at the end of the notebook. */
   ask(prompt: string): void {
-    const { panel } = this.links;
+    const { panel, current } = this.links;
     if (panel !== null) {
-      void runBelow({ panel, index: panel.content.activeCellIndex }, `%%agent\n${prompt}`);
+      const end = cellIds(panel).length;
+      void load(panel, current);
+      void runBelow({ panel, index: end - 1 }, `%%agent\n${prompt}`);
+      void uncover({ panel, index: end }, 'smart');
     }
   }
 
@@ -132,23 +135,44 @@ class Controller {
   }
 
   resume(sessionId: string): void {
-    const { current: link } = this.links;
-    if (link !== null && /^[\w-]+$/.test(sessionId)) {
-      const reply = execute(link.kernel, `%agent session resume ${sessionId}`);
-      void reply.then(text =>
-        text.startsWith('ipyagent: ')
-          ? Notification.error(text)
-          : Notification.success(`ipyagent goes on with ${text}`, { autoClose: 5_000 })
-      );
+    if (/^[\w-]+$/.test(sessionId)) {
+      void this.changeSession(`resume ${sessionId}`);
     }
+  }
+
+  startConversation(): void {
+    void this.changeSession('new');
+  }
+
+  private async changeSession(how: string): Promise<void> {
+    const { current: link } = this.links;
+    if (link?.overview) {
+      const text = await execute(link.kernel, `%agent session ${how}`);
+      if (text.startsWith('ipyagent: ')) {
+        Notification.error(text);
+      } else {
+        Notification.success(`ipyagent goes on with ${text}`, { autoClose: 5_000 });
+      }
+    }
+  }
+
+  /** Return the description of a variable as HTML. */
+  async describe(name: string): Promise<string> {
+    const reply = await this.request<{ html?: string; problem?: string }>('variable', name);
+    return reply?.html ?? reply?.problem ?? '';
+  }
+
+  /** Return the sessions with that text in a prompt or their name. */
+  async find(text: string): Promise<Blocks> {
+    return (await this.request<Blocks>('sessions', text)) ?? { set: [], order: {} };
+  }
+
+  private async request<T>(what: Ask['what'], text: string): Promise<T | undefined> {
+    return ((await this.links.current?.ask(what, { text })) ?? undefined) as T | undefined;
   }
 
   chooseModel(): void {
     void chooseModel(this.links.current);
-  }
-
-  add(): void {
-    void this.links.app.commands.execute(ADD);
   }
 
   notify(): void {
@@ -178,20 +202,25 @@ const SHOW = 'ipyagent:show-panel';
 const CAPTION = 'Agent: runs, approvals and sessions';
 
 /** The panel's widget, updated while visible. */
-class Panel extends Widget {
+export class Panel extends Widget {
+  readonly composer: Composer;
+
   private controller: Controller;
   private view: PanelView;
 
-  constructor(links: Links) {
+  constructor(private links: Links) {
     super();
     this.id = PANEL;
     this.title.icon = agentIcon;
     this.title.className = 'ipyagent-tab';
     this.node.tabIndex = -1;
+    // The completer takes room within the first widget of one of that class.
+    this.addClass('jp-MainAreaWidget');
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', 'ipyagent');
     this.controller = new Controller(links);
-    this.view = new PanelView(this.controller);
+    this.composer = new Composer(this.controller);
+    this.view = new PanelView(this.controller, this.composer.element);
     this.node.append(this.view.element);
     const update = (): void => this.update();
     links.forEachNotebook(panel => watchCells(panel, update));
@@ -229,18 +258,21 @@ class Panel extends Widget {
 
   protected onUpdateRequest(): void {
     if (this.isVisible) {
+      const { panel, current } = this.links;
+      const factory = panel?.content.contentFactory.editorFactory ?? null;
+      this.composer.update(factory, current?.overview?.model ?? '');
       this.view.update(this.controller.state());
     }
   }
 }
 
-/** Add the panel, and what the status bar shows. */
+/** Add the panel, and what the status bar shows; return the panel. */
 export function addPanel(
   links: Links,
   palette: ICommandPalette | null,
   restorer: ILayoutRestorer | null,
   bar: IStatusBar | null
-): void {
+): Panel {
   const { commands, shell } = links.app;
   const widget = new Panel(links);
   shell.add(widget, 'right', { rank: 850, type: 'ipyagent' });
@@ -254,6 +286,7 @@ export function addPanel(
   if (bar !== null) {
     addStatus(bar, links);
   }
+  return widget;
 }
 
 /** Add a button with one line of text to the status bar. */

@@ -1,67 +1,136 @@
-/** The side panel: approvals, plan, runs, variables and sessions of the current notebook. */
+/** The side panel: blocks that the kernel draws, and what only a page knows. */
+import { approvalKey } from '../channel';
+import type { Asked, Blocks, Drawn, Head, Overview, PendingApproval, Row } from '../protocol';
+import { Card } from '../view/card';
 import { Child, h, Slot } from '../view/dom';
 import { requestButton } from '../view/followUp';
-import { button } from '../view/form';
+import { button, field } from '../view/form';
+import { keep, place } from '../view/morph';
+import { FormPart, Makers, Part } from '../view/own';
 import { reveal } from '../view/reveal';
+import { sanitizeCard } from '../view/sanitize';
 import type { PanelActions, PanelState } from './panel';
-import {
-  approvalsSection,
-  listSection,
-  Part,
-  planSection,
-  runs,
-  sessions,
-  variables
-} from './panelSections';
+
+const NO_RUN = { decide: () => undefined, send: () => undefined };
+
+const NOTHING: Blocks = { set: [], order: {} };
+
+/** Prompts to begin with. */
+const PROMPTS = 3;
 
 export class PanelView {
   readonly element: HTMLElement;
 
-  private head = new Slot(h('div', { class: 'ipyagent-panel-head' }));
+  private title = h('h2');
   private empty = new Slot(h('div', { class: 'ipyagent-panel-empty' }));
-  private foot = new Slot(h('div', { class: 'ipyagent-panel-foot' }));
-  private sections: Part[];
+  private lost = h(
+    'p',
+    { class: 'ipyagent-note' },
+    'The kernel cannot be reached now, so nothing can be decided here.'
+  );
+  private notify = button(
+    'enable-notifications',
+    'Notify me when I look elsewhere',
+    'Notify me when an approval waits and this page is in the background',
+    () => this.actions.notify()
+  );
+  /** The approvals that are drawn in full, by the keys of their forms. */
+  private whole = new Map<string, PendingApproval>();
+  private cells: ReadonlySet<string> = new Set();
+  private blocks = new Card(NO_RUN, this.makers());
 
-  constructor(private actions: PanelActions) {
-    this.sections = [
-      approvalsSection(actions),
-      planSection(),
-      listSection('run', 'Runs', runs(actions)),
-      listSection('variable', 'Variables touched', variables),
-      listSection('session', 'Sessions', sessions(actions))
-    ];
+  constructor(
+    private actions: PanelActions,
+    private composer: HTMLElement
+  ) {
     this.element = h(
       'div',
-      { class: 'ipyagent-run ipyagent-panel', 'data-ipyagent': 'panel' },
-      this.head.element,
+      { class: 'ipyagent-run ipyagent-card ipyagent-panel lm-Widget', 'data-ipyagent': 'panel' },
+      this.title,
+      composer,
       this.empty.element,
-      ...this.sections.map(({ element }) => element),
-      this.foot.element
+      this.lost,
+      this.blocks.element,
+      this.notify
     );
   }
 
   update(state: PanelState): void {
-    const { notebook, overview, prompts, canAdd } = state;
-    this.head.show([notebook, overview?.model], () => this.headOf(notebook, overview?.model ?? ''));
+    const { notebook, overview, isReachable, cells, prompts, canAdd, canNotify } = state;
+    const count = overview === null ? 0 : countWaiting(overview);
     const isEmpty = overview === null || overview.runs.length === 0;
+    this.title.textContent = reveal(notebook ?? 'ipyagent');
+    this.composer.hidden = !canAdd;
     this.empty.element.hidden = !isEmpty;
-    const key = [notebook === null, overview === null, prompts, canAdd];
-    this.empty.show(isEmpty && key, () => (isEmpty ? this.welcome(state) : []));
-    this.sections.forEach(section => section.update(state));
-    const usage = overview?.usage ?? [];
-    this.foot.element.hidden = usage.length === 0;
-    this.foot.show(usage, () => [
-      h('span', {}, 'This session'),
-      h('span', { 'data-ipyagent': 'panel-cost' }, usage.join(' · '))
-    ]);
+    this.empty.show([isEmpty, notebook === null, overview === null, prompts], () =>
+      isEmpty ? this.welcome(state) : []
+    );
+    this.lost.hidden = count === 0 || isReachable;
+    this.notify.hidden = count === 0 || !isReachable || !canNotify;
+    this.cells = cells;
+    const hadFocus = this.blocks.element.contains(document.activeElement);
+    this.draw(overview, isReachable);
+    if (hadFocus && !this.blocks.element.contains(document.activeElement)) {
+      this.element.parentElement?.focus();
+    }
+  }
+
+  private draw(overview: Overview | null, isReachable: boolean): void {
+    const { set, order } = overview?.panel ?? NOTHING;
+    const shown = set.filter(({ key }) => isReachable || !key.startsWith('asked'));
+    const forms = overview !== null && isReachable ? this.listWhole(overview) : [];
+    this.whole = new Map(forms.map(each => [`asked/${approvalKey(each)}/form`, each]));
+    const snapshot = {
+      type: 'snapshot' as const,
+      run_id: '',
+      set: [...shown],
+      order: { ...order }
+    };
+    this.whole.forEach(({ html, asked }, form) => {
+      const row = form.replace(/\/form$/, '');
+      snapshot.set.push(draw(`${row}/call`, html), draw(form, '<div></div>', asked));
+      Object.assign(snapshot.order, { [row]: [`${row}/call`], [`${row}/call`]: [form] });
+    });
+    this.blocks.update(snapshot);
+  }
+
+  /** List what is decided on here: approvals whose cells are gone, and a plan that no cell asks about. */
+  private listWhole({ approvals, waiting }: Overview): PendingApproval[] {
+    const lost = approvals.filter(({ cell_id }) => !this.cells.has(cell_id ?? ''));
+    return waiting === null ? lost : [...lost, waiting];
+  }
+
+  private makers(): Makers {
+    const rows = { row: () => new RowPart(this.actions, id => this.cells.has(id)) };
+    return {
+      ...rows,
+      asked: key => new PanelForm(this.actions, this.whole.get(key)),
+      head: () => new HeadPart(this.actions),
+      search: () => new SearchPart(this.actions, new Card(NO_RUN, rows))
+    };
+  }
+
+  /** Return the first steps for a new user. */
+  private welcome({ notebook, overview, prompts }: PanelState): Child[] {
+    if (notebook === null) {
+      return [h('p', {}, 'Open a notebook: what its agent does is shown here.')];
+    }
+    if (overview === null) {
+      const load = h('code', {}, '%load_ext ipyagent');
+      return [h('p', {}, 'No agent yet: ask for something, or run ', load, ' in a cell.')];
+    }
+    const cell = h('code', {}, '%%agent');
+    const how = h('p', {}, 'No runs yet: ask here, or in a cell that begins with ', cell, '.');
+    return [how, ...(prompts === null ? [] : this.startWith(prompts))];
   }
 
   /** Return prompts to try, or without data an example. */
   private startWith(prompts: readonly string[]): Child[] {
     if (prompts.length > 0) {
-      const buttons = prompts.map(each => requestButton(each, () => this.actions.ask(each)));
-      const items = buttons.map(each => h('li', {}, each));
-      return [h('p', {}, 'Try one of these:'), h('ul', {}, ...items)];
+      const buttons = prompts
+        .slice(0, PROMPTS)
+        .map(each => requestButton(each, () => this.actions.ask(each)));
+      return [h('ul', {}, ...buttons.map(each => h('li', {}, each)))];
     }
     const hint = 'Insert two cells: a small table, and a question about it';
     return [
@@ -69,44 +138,126 @@ export class PanelView {
       button('example', 'an example', hint, () => this.actions.insertExample())
     ];
   }
+}
 
-  private headOf(notebook: string | null, model: string): Child[] {
-    const hint = `${model}: Choose the model of the next prompts`;
-    const next = button('model', reveal(model), hint, () => this.actions.chooseModel());
-    next.ariaHasPopup = 'dialog';
-    return [
-      h('h2', {}, reveal(notebook ?? 'ipyagent')),
-      model === '' ? null : h('p', { class: 'ipyagent-note' }, 'Next answers: ', next)
-    ];
+/** Return the number of approvals and plans that wait. */
+export function countWaiting({ approvals, waiting }: Overview): number {
+  return approvals.length + (waiting === null ? 0 : 1);
+}
+
+function draw(key: string, html: string, own: Asked | null = null): Drawn {
+  return { key, html, more: '', own };
+}
+
+/** The form of an approval whose cell is gone, or of a plan that no cell asks about. */
+class PanelForm extends FormPart {
+  constructor(
+    actions: PanelActions,
+    private approval: PendingApproval | undefined
+  ) {
+    super((id, answer) => approval && actions.decide(approval, id, answer));
   }
 
-  /** Return the first steps for a new user. */
-  private welcome({ notebook, overview, prompts, canAdd }: PanelState): Child[] {
-    if (notebook === null) {
-      return [h('p', {}, 'Open a notebook: what its agent does is shown here.')];
+  update(asked: Asked, block: HTMLElement): void {
+    block.dataset.run = this.approval?.run_id;
+    super.update(asked, block);
+  }
+}
+
+/** The buttons of a row; one that leads to a cell only while that is there. */
+class RowPart implements Part<Row> {
+  private slot = new Slot(keep(h('span', { class: 'ipyagent-row-buttons' })));
+
+  constructor(
+    private actions: PanelActions,
+    private hasCell: (id: string) => boolean
+  ) {}
+
+  update({ buttons }: Row, block: HTMLElement): void {
+    place(this.slot.element, block.querySelector('.ia-row') ?? block);
+    const shown = buttons.map(each => ({
+      ...each,
+      isGone: each.name === 'jump' && !this.hasCell(each.of)
+    }));
+    this.slot.show(shown, () =>
+      shown.map(({ name, label, title, of, isGone }) =>
+        isGone
+          ? h('small', {}, 'its cell is gone')
+          : button(name, label, title, () => this.actions[name](of))
+      )
+    );
+  }
+
+  dispose(): void {
+    this.slot.element.remove();
+  }
+}
+
+/** The description of a variable, while its row is open. */
+class HeadPart implements Part<Head> {
+  private element = keep(h('div', { class: 'ipyagent-head' }));
+  private known = '';
+
+  constructor(private actions: PanelActions) {}
+
+  update(head: Head, block: HTMLElement): void {
+    const fold = block.querySelector('details');
+    if (fold === null) {
+      return;
     }
-    const start = overview === null || prompts === null ? [] : this.startWith(prompts);
-    const [what, before, how, after] =
-      overview === null
-        ? [
-            'No agent yet: add an agent cell.',
-            'Or run ',
-            '%load_ext ipyagent',
-            ' in a cell of this notebook.'
-          ]
-        : [
-            'No runs yet.',
-            'Write a cell that begins with ',
-            '%%agent',
-            ', and what you want below.'
-          ];
-    const hint = 'Add an agent cell to this notebook';
-    const add = button('add-cell', 'Add an agent cell', hint, () => this.actions.add());
-    return [
-      h('p', {}, what),
-      ...start,
-      canAdd ? add : null,
-      h('p', { class: 'ipyagent-note' }, before, h('code', {}, how), after)
-    ];
+    place(this.element, fold);
+    fold.ontoggle = () => void this.show(head.name, fold);
+    if (this.known !== head.run_id) {
+      this.known = head.run_id;
+      void this.show(head.name, fold);
+    }
+  }
+
+  dispose(): void {
+    this.element.remove();
+  }
+
+  private async show(name: string, fold: HTMLDetailsElement): Promise<void> {
+    if (fold.open) {
+      const html = await this.actions.describe(name);
+      this.element.replaceChildren(sanitizeCard(html));
+    }
+  }
+}
+
+/** A field that finds sessions, which are shown in place of the newest ones. */
+class SearchPart implements Part<unknown> {
+  private input = field('find-session', 'Find a session', 'Find a session by its prompts or name');
+  private element: HTMLElement;
+
+  constructor(
+    private actions: PanelActions,
+    private found: Card
+  ) {
+    this.element = keep(h('div', { class: 'ipyagent-find' }, this.input, found.element));
+    this.input.addEventListener('input', () => void this.find());
+    found.element.addEventListener('click', ({ target }) => {
+      if (target instanceof HTMLButtonElement) {
+        this.input.value = '';
+        void this.find();
+      }
+    });
+  }
+
+  update(_: unknown, block: HTMLElement): void {
+    place(this.element, block);
+  }
+
+  dispose(): void {
+    this.found.dispose();
+    this.element.remove();
+  }
+
+  private async find(): Promise<void> {
+    const { value } = this.input;
+    const blocks = value.trim() === '' ? NOTHING : await this.actions.find(value.trim());
+    if (value === this.input.value) {
+      this.found.update({ type: 'snapshot', run_id: '', ...blocks });
+    }
   }
 }

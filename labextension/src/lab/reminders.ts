@@ -6,6 +6,7 @@ import {
   describeWaiting,
   type QuestionCards,
   listWaiting,
+  PANEL,
   showWaiting,
   Waiting
 } from './approvals';
@@ -123,7 +124,7 @@ export class Reminder {
   private countChecks(waiting: readonly Waiting[]): void {
     waiting.forEach(each => {
       const checks = (this.checks.get(each.key) ?? 0) + 1;
-      const isSeen = checks === Infinity || this.cards.list(each).some(isInSight);
+      const isSeen = isListed(each, this.links) || this.cards.list(each).some(isInSight);
       this.checks.set(each.key, isSeen ? Infinity : checks);
     });
     const left = waiting.find(each => this.isOutOfSight(each) && this.isLeftBehind(each));
@@ -167,4 +168,10 @@ export class Reminder {
     const isElsewhere = activeElement !== document.body && !panel.node.contains(activeElement);
     return isHere && !isElsewhere && this.fresh.has(approval.cell_id ?? '');
   }
+}
+
+/** Return whether the panel is open, and lists an approval. */
+function isListed({ link }: Waiting, links: Links): boolean {
+  const rows = document.querySelector(`#${PANEL} .ia-section-asked > .ia-rows`);
+  return link === links.current && rows !== null && rows.getClientRects().length > 0;
 }

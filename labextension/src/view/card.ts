@@ -1,11 +1,11 @@
 /** Draws a live run: blocks of HTML, as the kernel sends them, and what a page adds to them. */
-import type { FromRun, RunView } from '../channel';
-import type { Drawn, Gone } from '../protocol';
+import type { RunView } from '../channel';
+import type { Blocks, Changes, Drawn, Gone } from '../protocol';
 import { serveListings } from './copy';
 import { h } from './dom';
 import { reuse, typeset } from './formulas';
 import { appendText, arrange, isKept, keep, morph } from './morph';
-import { Connection, Own, Part, partFor } from './own';
+import { Connection, makersFor, Own, Part } from './own';
 import { sanitizeCard, sanitizeText } from './sanitize';
 
 /** The key of a block of a text: it is replaced as a whole. */
@@ -31,13 +31,16 @@ export class Card implements RunView {
   private runId = '';
   private unsubscribe: (() => void) | undefined;
 
-  constructor(private run: Connection & { subscribe?(view: RunView): () => void }) {
+  constructor(
+    run: Connection & { subscribe?(view: RunView): () => void },
+    private makers = makersFor(run)
+  ) {
     serveListings(this.element);
     this.unsubscribe = run.subscribe?.(this);
   }
 
   /** Draw the blocks of a message; those that a snapshot does not have go. */
-  update(message: FromRun): void {
+  update(message: Changes | (Blocks & { type: 'snapshot'; run_id: string })): void {
     const { set, order } = message;
     set.forEach(drawn => this.set(drawn));
     Object.entries(order).forEach(([parent, keys]) => this.arrange(parent, keys));
@@ -150,7 +153,7 @@ export class Card implements RunView {
       part?.dispose();
       block.part = null;
     } else {
-      block.part ??= partFor(own, this.run);
+      block.part ??= this.makers[own.type](key);
       block.part.update(own, block.element);
     }
   }

@@ -1,5 +1,4 @@
 /** Helpers for elements and keyed updates. Text is always a text node, never markup. */
-import { arrange } from './morph';
 
 export type Child = Node | string | null;
 
@@ -45,50 +44,6 @@ export class Slot {
   /** Show what `build` makes of a value; nothing of null and "". */
   showIf<T>(value: T | null, build: (value: T) => Child): void {
     this.show(value, () => (value === null || value === '' ? [] : [build(value)]));
-  }
-}
-
-/** Views of a changing list, in order: kept by key, with their input and open details. */
-export class Views<
-  T,
-  V extends {
-    readonly element: HTMLElement;
-    update(item: T, index: number): void;
-    dispose?(): void;
-  }
-> {
-  private views = new Map<unknown, V>();
-
-  constructor(
-    private parent: HTMLElement,
-    private make: (item: T) => V,
-    private keyOf: (item: T, index: number) => unknown = (_, index) => index
-  ) {}
-
-  /** Draw `items`, each in the view of its key. */
-  update(items: readonly T[]): void {
-    const before = this.views;
-    this.views = new Map();
-    items.forEach((item, index) => {
-      const key = this.keyOf(item, index);
-      const view = before.get(key) ?? this.make(item);
-      before.delete(key);
-      this.views.set(key, view);
-      view.update(item, index);
-    });
-    before.forEach(view => {
-      view.dispose?.();
-      view.element.remove();
-    });
-    arrange(
-      this.parent,
-      Array.from(this.views.values(), ({ element }) => element)
-    );
-  }
-
-  /** Dispose of all views; their elements stay. */
-  dispose(): void {
-    this.views.forEach(view => view.dispose?.());
   }
 }
 

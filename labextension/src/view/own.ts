@@ -25,9 +25,12 @@ export interface Part<T> {
   dispose(): void;
 }
 
-/** Return the part that draws what is added; it is updated with nothing of another type. */
-export function partFor({ type }: Own, { decide, send }: Connection): Part<Own> {
-  const make = {
+/** Make the part that draws what is added to a block; it is updated with nothing of another type. */
+export type Makers = Record<string, (key: string) => Part<Own>>;
+
+/** Return what a run adds to its blocks. */
+export function makersFor({ decide, send }: Connection): Makers {
+  return {
     asked: () => new FormPart(decide),
     progress: () => new ProgressPart(send),
     countdown: () => new CountdownPart(),
@@ -35,11 +38,10 @@ export function partFor({ type }: Own, { decide, send }: Connection): Part<Own> 
     unsent: () => new UnsentPart(send),
     say: () => new SayPart(send)
   };
-  return make[type]();
 }
 
 /** The form in the card of a call or a plan. */
-class FormPart implements Part<Asked> {
+export class FormPart implements Part<Asked> {
   private view: ApprovalView;
 
   constructor(decide: DecideOn) {

@@ -11,7 +11,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -42,7 +42,9 @@ from ipyagent.tools.workspace import Workspace
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.page_bridge import OverviewBuilder, OverviewContext, PageBridge
+from ipyagent.ui.parts import pre
 from ipyagent.ui.questions import choose
+from ipyagent.values.describe import describe
 from ipyagent.wiring import (
     Environment,
     Services,
@@ -263,7 +265,7 @@ class NotebookPages:
     """Describes a notebook to its pages, and finds its saved runs.
 
     `root` returns the workspace's folder by the settings; `undo` takes a run back, or says what
-    that would do; `suggest` returns requests to begin with.
+    that would do; `suggest` returns requests to begin with; `describe` describes a variable.
     """
 
     def __init__(
@@ -274,16 +276,19 @@ class NotebookPages:
         root: Callable[[Config], Path],
         undo: Callable[[str, bool], UndoReport],
         suggest: Callable[[], list[str]],
+        describe: Callable[[str], str],
     ) -> None:
         answers = {
             "undo": self._take_back,
             "models": self._choose_model,
-            "requests": self._suggest_requests,
+            "requests": lambda message: {"requests": suggest()},
             "fresh": self._make_fresh,
+            "variable": lambda message: {"html": pre(describe(str(message.get("text"))))},
+            "sessions": self._find_sessions,
         }
         self._fresh: set[object] = set()
         self.desk = PageBridge(pages, self._describe, self._bundle, answers)
-        self._undo, self._suggest = undo, suggest
+        self._undo = undo
         self._settings, self._sessions, self._root = settings, sessions, root
         self._overview = OverviewBuilder()
         self._around: tuple[Session | None, OverviewContext] | None = None
@@ -299,29 +304,33 @@ class NotebookPages:
             self._around = session, self._look(session)
         return self._around[1]
 
-    def _look(self, session: Session | None) -> OverviewContext:
+    def _find_sessions(self, message: Message) -> JsonDict:
+        """Return the sessions with a text as blocks, each of which can go on."""
+        session = self._sessions.current
+        found = self._look(session, str(message.get("text")))
+        return self.desk.draw_sessions(session, found)
+
+    def _look(self, session: Session | None, text: str = "") -> OverviewContext:
+        model = None
         try:
             config = self._settings.config
             model = resolve(config.llm, os.environ).model
-        except AgentError:
-            return OverviewContext()
-        try:
             if session is None:
-                return self._look_before_first_prompt(config, model)
+                return self._look_before_first_prompt(config, model, text)
             journal = session.journal
-            return OverviewContext(model, journal.sessions(), journal.waiting_plan(session.id))
+            plan = journal.waiting_plan(session.id)
+            return OverviewContext(model, journal.sessions(), plan, journal.prompts(text))
         except AgentError:
             return OverviewContext(model)
 
-    def _look_before_first_prompt(self, config: Config, model: str) -> OverviewContext:
+    def _look_before_first_prompt(self, config: Config, model: str, text: str) -> OverviewContext:
         """Return the same before the first prompt, without opening or creating anything."""
         if not config.chat.persist:
             return OverviewContext(model)
-        summary = read_summary(journal_place(self._root(config), config.store.url))
+        summary = read_summary(journal_place(self._root(config), config.store.url), text)
         mine = find_ongoing(summary.sessions, self._sessions.name)
-        return OverviewContext(
-            model, summary.sessions, summary.plans.get(mine.id) if mine else None
-        )
+        plan = summary.plans.get(mine.id) if mine else None
+        return OverviewContext(model, summary.sessions, plan, summary.prompts)
 
     def _bundle(self, run_id: str | None, cell_id: str | None) -> JsonDict | None:
         """Return the newest run with that id or of that cell, as it is saved in an output."""
@@ -349,15 +358,12 @@ class NotebookPages:
     def _choose_model(self, message: Message) -> JsonDict:
         """Use a model from now on, if one is named; return those that can answer."""
         chosen = message.get("model")
-        try:
-            if isinstance(chosen, str):
-                self._settings.set(f"llm.model={chosen}")
-                self._around = None
-                self.desk.publish_soon()
-            current = resolve(self._settings.config.llm, os.environ).model
-            return {"current": current, "models": self._settings.list_models(), "problem": ""}
-        except AgentError as error:
-            return {"current": "", "models": {}, "problem": str(error)}
+        if isinstance(chosen, str):
+            self._settings.set(f"llm.model={chosen}")
+            self._around = None
+            self.desk.publish_soon()
+        current = resolve(self._settings.config.llm, os.environ).model
+        return {"current": current, "models": self._settings.list_models(), "problem": ""}
 
     def _make_fresh(self, message: Message) -> JsonDict:
         self._fresh.add(message.get("cell_id"))
@@ -368,12 +374,6 @@ class NotebookPages:
         is_fresh = cell_id is not None and cell_id in self._fresh
         self._fresh.discard(cell_id)
         return is_fresh
-
-    def _suggest_requests(self, message: Message) -> JsonDict:
-        try:
-            return {"requests": self._suggest()}
-        except AgentError:  # the next cell reports it
-            return {"requests": []}
 
     def _open_earlier(self) -> None:
         """Open the session of an earlier kernel, its runs ended; starts none."""
@@ -445,6 +445,7 @@ class Notebook:
                 self.root,
                 self._undo_for_page,
                 self._suggest_for_page,
+                self._describe_for_page,
             )
 
     @cached_property
@@ -502,14 +503,25 @@ class Notebook:
         if self.pages is not None:
             self.pages.show_again(run)
 
-    def _undo_for_page(self, run_id: str, dry_run: bool) -> UndoReport:
-        between_cells = state_of(self.shell).cell_lock
-        if not between_cells.acquire(timeout=ENDING_SECONDS):
+    @contextmanager
+    def _between_cells(self) -> Iterator[None]:
+        lock = state_of(self.shell).cell_lock
+        if not lock.acquire(timeout=ENDING_SECONDS):
             raise BusyError("a cell is running; try again when it is done")
         try:
-            return self.undo(run_id, dry_run=dry_run, redo=True)
+            yield
         finally:
-            between_cells.release()
+            lock.release()
+
+    def _undo_for_page(self, run_id: str, dry_run: bool) -> UndoReport:
+        with self._between_cells():
+            return self.undo(run_id, dry_run=dry_run, redo=True)
+
+    def _describe_for_page(self, name: str) -> str:
+        """Return what a model would read of a variable: it computes nothing."""
+        with self._between_cells():
+            known = self.environment.namespace.variables()
+            return describe(name, known[name], detail=True) if name in known else "It is gone."
 
     def _suggest_for_page(self) -> list[str]:
         """Return requests that fit the variables and files; none without any."""

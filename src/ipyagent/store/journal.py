@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import re
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet
@@ -146,6 +147,18 @@ def newest_sessions(db: Database, *, items: bool = False) -> list[schema.Session
     return readable
 
 
+def find_prompts(db: Database, text: str = "") -> dict[str, str]:
+    """Return the first prompt of each session that has the text in a prompt or in its name."""
+    like = "%" + re.sub(r"([!%_])", r"!\1", text.lower()) + "%"
+    query = (
+        "SELECT session_id, substr(goal, 1, 200) AS prompt FROM runs"
+        " WHERE rowid IN (SELECT min(rowid) FROM runs GROUP BY session_id) AND session_id IN"
+        " (SELECT id FROM sessions WHERE lower(name) LIKE ? ESCAPE '!'"
+        " UNION SELECT session_id FROM runs WHERE lower(goal) LIKE ? ESCAPE '!')"
+    )
+    return {row["session_id"]: row["prompt"] for row in db.execute(query, (like, like))}
+
+
 def initial_nodes(db: Database, session_id: str) -> list[schema.Node]:
     """Return the initial history of a session."""
     rows = db.execute(
@@ -262,6 +275,10 @@ class Journal:
     def sessions(self, *, items: bool = False) -> list[schema.Session]:
         """Return all sessions, the newest activity first; with `items` those of single items."""
         return self._writer.read(partial(newest_sessions, items=items))
+
+    def prompts(self, text: str = "") -> dict[str, str]:
+        """Return the first prompt of each session that has the text in a prompt or in its name."""
+        return self._writer.read(partial(find_prompts, text=text))
 
     def nodes(self, session_id: str) -> list[schema.Node]:
         """Return the initial history of a session."""
@@ -475,17 +492,22 @@ def _with_recorded_status(run: schema.Run | None, row: Row) -> schema.Run | None
 
 @dataclass(frozen=True)
 class JournalSummary:
-    """The sessions, the newest activity first, and waiting plans by their sessions' ids."""
+    """The sessions, the newest activity first; waiting plans and first prompts by their ids."""
 
     sessions: tuple[schema.Session, ...] = ()
     plans: dict[str, schema.Run] = field(default_factory=dict)
+    prompts: dict[str, str] = field(default_factory=dict)
 
 
-def read_summary(place: Path | str) -> JournalSummary:
-    """Return the content of the journal in that place; nothing if none can be read."""
+def read_summary(place: Path | str, text: str = "") -> JournalSummary:
+    """Return the content of the journal in that place; nothing if none can be read.
+
+    The prompts are of sessions with that text.
+    """
     try:
         with _open_readonly(place) as db:
-            return JournalSummary(tuple(newest_sessions(db)), dict(_plans(db)))
+            sessions, prompts = tuple(newest_sessions(db)), find_prompts(db, text)
+            return JournalSummary(sessions, dict(_plans(db)), prompts)
     except (sqlite3.Error, JournalError):
         return JournalSummary()
 

@@ -56,6 +56,7 @@ class Feed:
         self._seq = 0
         self._state: schema.RunState | None = None
         self._children: dict[str, schema.RunState] = {}
+        self._ended_children: list[schema.Run] = []
         self._transcriber, self._blocks = Transcriber(), LiveBlocks()
         self._shown: Transcript | None = None
         self._retry: Waiting | None = None
@@ -89,6 +90,7 @@ class Feed:
         with self._lock:
             if isinstance(event, schema.RunFinished):
                 self._children.pop(state.run.id, None)
+                self._ended_children.append(state.run)
             else:
                 self._children[state.run.id] = state
         if not isinstance(event, schema.MessageDelta | schema.ToolOutput):
@@ -181,6 +183,12 @@ class Feed:
         if self._state is None:
             raise RuntimeError("no run has started")
         return self._state.run
+
+    @property
+    def children(self) -> list[schema.Run]:
+        """The runs that its calls began, and that theirs began."""
+        with self._lock:
+            return [*self._ended_children, *(each.run for each in self._children.values())]
 
     def replace(self, run: schema.Run) -> None:
         """Show a run that has ended in another way: it was taken back."""

@@ -23,25 +23,20 @@ from ipyagent.ui.transcript import (
     Question,
     SayField,
     State,
-    Todo,
     UserText,
 )
 
 
 class RunLine(Model):
-    """A run in one line; `facts` is everything but the prompt, `number` its cell's number."""
+    """A run, as a page finds and restores its card; `number` is its cell's number."""
 
     id: str
     cell_id: str | None
     number: int | None
     live: bool
     prompt: str
-    title: str
-    state: State
-    glyph: str
-    state_text: str
-    taken_back: tuple[str, ...]
     facts: tuple[str, ...]
+    taken_back: tuple[str, ...]
     steps: int
     started_at: datetime
     duration: float | None
@@ -86,57 +81,6 @@ class PendingApproval(Model):
     change: str = ""
 
 
-class PlanStepLine(Model):
-    """The progress of a plan's step."""
-
-    name: str
-    note: str
-    status: ToolStatus
-    glyph: str
-    status_text: str
-
-
-class SessionLine(Model):
-    """A conversation of the workspace, with the time of its last activity."""
-
-    id: str
-    name: str
-    current: bool
-    ended: bool
-    at: datetime
-
-
-class VariableLine(Model):
-    """The last change of a variable."""
-
-    name: str
-    change: Literal["created", "changed", "deleted"]
-    type: str
-    run_id: str
-
-
-class Overview(Model):
-    """An overview of a notebook: the newest entries of each list.
-
-    `model` would answer now. `runs` are oldest first; `plan` and `todos` belong to the
-    newest run, `done` is their progress; `waiting` is a plan that no cell asks about, and has no
-    `approval_id`; `usage` is the usage of all runs of the session; `status` is the line
-    of the status bar.
-    """
-
-    model: str
-    sessions: tuple[SessionLine, ...]
-    runs: tuple[RunLine, ...]
-    approvals: tuple[PendingApproval, ...]
-    waiting: PendingApproval | None
-    plan: tuple[PlanStepLine, ...]
-    todos: tuple[Todo, ...]
-    done: str
-    variables: tuple[VariableLine, ...]
-    usage: tuple[str, ...]
-    status: str
-
-
 class Progress(Model):
     """A run that is on: when it began, and whether it has only now; it can be stopped."""
 
@@ -172,8 +116,39 @@ class Steering(SayField):
     type: Literal["say"] = "say"
 
 
+class RowButton(Model):
+    """A button of a row of the side panel, about a cell, a run or a session."""
+
+    name: Literal["jump", "stop", "resume"]
+    label: str
+    title: str
+    of: str
+
+
+class Row(Model):
+    """The buttons of a row of the side panel."""
+
+    type: Literal["row"] = "row"
+    buttons: tuple[RowButton, ...]
+
+
+class Head(Model):
+    """A variable that can be opened; the run with that id changed it last."""
+
+    type: Literal["head"] = "head"
+    name: str
+    run_id: str
+
+
+class Search(Model):
+    """A field that finds sessions."""
+
+    type: Literal["search"] = "search"
+
+
 Own = Annotated[
-    Asked | Progress | Countdown | Source | Unsent | Steering, Field(discriminator="type")
+    Asked | Progress | Countdown | Source | Unsent | Steering | Row | Head | Search,
+    Field(discriminator="type"),
 ]
 """The data of what only a page adds to a block: buttons and clocks are made of it, not of HTML."""
 
@@ -188,6 +163,28 @@ class Drawn(Model):
     html: str
     more: str = ""
     own: Own | None = None
+
+
+class Blocks(Model):
+    """Blocks of HTML; `order` has the keys of those in each block, and of the outermost in ""."""
+
+    set: tuple[Drawn, ...]
+    order: dict[str, tuple[str, ...]]
+
+
+class Overview(Model):
+    """An overview of a notebook: its newest runs, oldest first, and the side panel.
+
+    `model` would answer now; `waiting` is a plan that no cell asks about, and has no `approval_id`;
+    the blocks of `panel` are those that have changed; `status` is the line of the status bar.
+    """
+
+    model: str
+    runs: tuple[RunLine, ...]
+    approvals: tuple[PendingApproval, ...]
+    waiting: PendingApproval | None
+    panel: Blocks
+    status: str
 
 
 class Addition(Model):
@@ -218,17 +215,12 @@ class Gone(Model):
     marks: dict[ToolStatus, Mark]
 
 
-class Snapshot(Model):
-    """The whole run; `seq` is the last message that it includes. No block before the run begins.
-
-    `order` has the keys of the blocks in each block, and of the outermost one in "".
-    """
+class Snapshot(Blocks):
+    """The whole run; `seq` is the last message that it includes. No block before the run begins."""
 
     type: Literal["snapshot"] = "snapshot"
     seq: int
     run_id: str
-    set: tuple[Drawn, ...]
-    order: dict[str, tuple[str, ...]]
     gone: Gone
 
 
@@ -446,12 +438,16 @@ class Ask(Model):
 
     Or it asks to take a run back; with `dry_run`, only what that would do. Or for the models, once
     `model` answers the next prompts; or for requests that fit the variables and files. Or it says
-    that the cell, which it runs next, asks the model.
+    that the cell, which it runs next, asks the model. Or for the variable called `text`, or the
+    sessions with it.
     """
 
     type: Literal["ask"] = "ask"
     id: int
-    what: Literal["bundle", "undo", "models", "requests", "fresh"] = "bundle"
+    what: Literal["bundle", "undo", "models", "requests", "fresh", "variable", "sessions"] = (
+        "bundle"
+    )
+    text: str = ""
     run_id: str | None = None
     cell_id: str | None = None
     model: str | None = None

@@ -2,7 +2,7 @@
 
 kernel → page   {type: "overview", overview}          for side panel and status bar; after a change
                 {type: "run", run_id, message}        of a run that the page follows: feed.py
-                {type: "reply", id, value}
+                {type: "reply", id, value}            value: {problem} for what cannot be done now
 page → kernel   {type: "follow", run_id}              draw this run too, from now on
                 {type: "to_run", run_id, message}     feed.py: decisions, stop, resync
                 {type: "ask", id, what: "bundle", run_id | cell_id}
@@ -17,31 +17,36 @@ page → kernel   {type: "follow", run_id}              draw this run too, from 
                 {type: "ask", id, what: "requests"}   to begin with: {requests}; none without data
                 {type: "ask", id, what: "fresh", cell_id}
                                                       the cell, which runs next, asks the model: {}
+                {type: "ask", id, what: "variable", text}
+                                                      the description of a variable: {html}
+                {type: "ask", id, what: "sessions", text}
+                                                      sessions with that text: {set, order}
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
 
 from ipyagent import schema
 from ipyagent.agent.approvals import Approvals
 from ipyagent.agent.session.session import Session
+from ipyagent.errors import AgentError, SessionError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import Message, Page, Pages
-from ipyagent.plaintext import dollars, plural, seconds
+from ipyagent.plaintext import seconds
 from ipyagent.schema.runs import progress
-from ipyagent.ui import messages, static_html
-from ipyagent.ui.blocks import call_html, change_html, plan_html
+from ipyagent.store.journal import Journal
+from ipyagent.ui import messages, panel, static_html
+from ipyagent.ui.blocks import Block, call_html, change_html, plan_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.live_blocks import asked_call, asked_plan
-from ipyagent.ui.reveal import first_line, reveal
-from ipyagent.ui.transcribe.call import GLYPHS
+from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.run import (
     count_tokens_and_cost,
     state_of,
@@ -49,39 +54,26 @@ from ipyagent.ui.transcribe.run import (
     transcribe_todos,
 )
 from ipyagent.ui.transcribe.step import transcribe_plan
-from ipyagent.ui.transcript import Plan, State, Todo
+from ipyagent.ui.transcript import Plan
 
-PROMPT = 200
-"""Characters of a prompt in the overview."""
-
-RUNS, SESSIONS, VARIABLES = 50, 30, 100
+RUNS, VARIABLES = 50, 100
 """How many of each are listed, the newest."""
 
 _MODEL = 32
 """Characters of a model's name that fit in a line."""
-
-_WAITS = "waiting for you"
-
-_GLYPHS: Final[dict[State, str]] = {
-    "running": "▶",
-    "waiting": "?",
-    "done": "✓",
-    "partial": "◐",
-    "failed": "✗",
-    "cancelled": "■",
-}
 
 
 @dataclass(frozen=True)
 class OverviewContext:
     """The facts beside the runs: the current model, and the content of the journal.
 
-    `plan` waits for the user, according to the journal.
+    `plan` waits for the user, according to the journal; `prompts` are first ones, by session.
     """
 
     model: str | None = None
     sessions: Sequence[schema.Session] = ()
     plan: schema.Run | None = None
+    prompts: Mapping[str, str] = field(default_factory=dict)
 
 
 class OverviewBuilder:
@@ -106,26 +98,33 @@ class OverviewBuilder:
         self._digests = digests = self._collect_digests(
             session, feeds_by_run.values(), live.values()
         )
-        newest = list(digests.values())[-RUNS:]
         approvals = tuple(each for feed in live.values() for each in _approvals(feed))
         asking = {approval.run_id for approval in approvals}
-        runs = tuple(
-            _run_line(each, feeds_by_run.get(each.line.id), live, asking) for each in newest
-        )
+        newest = [
+            each.at(feeds_by_run.get(each.line.id), live, asking)
+            for each in list(digests.values())[-RUNS:]
+        ]
         waiting = _waiting(around.plan, live)
-        last = newest[-1] if newest else None
+        asked = [*approvals, *filter(None, [waiting])]
+        mine = [digests[each] for each in session.runs.ids] if session else []
+        current = session.id if session else None
+        prompts = {feed.run.session_id: feed.run.prompt for feed in live.values()}
+        prompts |= around.prompts
+        blocks = (
+            *panel.draw_waiting(asked, {each.line.id: each.line.prompt for each in newest}),
+            *(_draw_progress(newest[-1]) if newest else ()),
+            *panel.draw_runs((each.row, each.html) for each in reversed(newest)),
+            *panel.draw_variables(_variables(newest)),
+            *panel.draw_sessions(around.sessions, prompts, current, is_free=not live),
+            *_draw_usage(mine),
+        )
         return messages.Overview(
             model=shorten_model(around.model or ""),
-            sessions=tuple(_session_line(each, session) for each in around.sessions[:SESSIONS]),
-            runs=runs,
+            runs=tuple([each.line for each in newest]),
             approvals=approvals,
             waiting=waiting,
-            plan=last.plan if last and not last.is_draft else (),
-            todos=last.todos if last else (),
-            done=_progress_text(last) if last else "",
-            variables=_variables(newest),
-            usage=_usage([digests[each] for each in session.runs.ids] if session else []),
-            status=_status(around.model, newest, runs, is_asked=bool(approvals or waiting)),
+            panel=panel.to_blocks(blocks),
+            status=_status(around.model, newest, is_asked=bool(asked)),
         ).to_dict()
 
     def forget(self, run_id: str) -> None:
@@ -149,15 +148,23 @@ class OverviewBuilder:
         if digest is not None and digest.is_final:
             return digest
         run = session.runs.get(run_id) if session else None
-        if run is None:
+        if run is None or session is None:
             raise KeyError(run_id)
-        return _Digest.of(run, schema.Totals.of(run))
+        return _Digest.of(run, schema.Totals.of(run), [*_find_children(session.journal, run)])
 
     def _digest(self, feed: Feed) -> _Digest:
         run = feed.run
         digest = self._digests.get(run.id)
         is_known = digest and digest.is_final and run.is_finished
-        return digest if digest and is_known else _Digest.of(run, feed.totals)
+        return digest if digest and is_known else _Digest.of(run, feed.totals, feed.children)
+
+
+def _find_children(journal: Journal, run: schema.Run) -> Iterator[schema.Run]:
+    """Yield the runs that calls of a run began, and those that theirs began."""
+    results = (each.result for each in run.executions)
+    for name in (name for each in results if each and each.child for name in each.child.runs):
+        with contextlib.suppress(SessionError):
+            yield journal.run(name)
 
 
 def shorten_model(model: str) -> str:
@@ -171,93 +178,90 @@ class _Digest:
     """The summary of a run, without the run, which may be large."""
 
     line: messages.RunLine
+    row: panel.RunRow
+    html: str
     model: str
     totals: schema.Totals
     is_final: bool
     is_draft: bool
-    variables: tuple[messages.VariableLine, ...]
-    plan: tuple[messages.PlanStepLine, ...]
-    todos: tuple[Todo, ...]
+    variables: tuple[panel.Line, ...]
+    plan: tuple[panel.PlanStep, ...]
 
     @classmethod
-    def of(cls, run: schema.Run, totals: schema.Totals) -> _Digest:
-        state, model, prompt = state_of(run), shorten_model(run.model), run.prompt[:PROMPT]
-        text, time = state_text(run, state), "" if run.duration is None else seconds(run.duration)
+    def of(cls, run: schema.Run, totals: schema.Totals, others: Sequence[schema.Run]) -> _Digest:
+        """Summarize a run; `others` are the runs that it began, and that those began."""
+        row = _row(run, totals, others)
         line = messages.RunLine(
             id=run.id,
             cell_id=run.cell_id,
             number=None,
             live=False,
-            prompt=prompt,
-            title=first_line(prompt, PROMPT) or "no prompt",
-            state=state,
-            glyph=_GLYPHS[state],
-            state_text=text,
+            prompt=row.prompt,
+            facts=row.facts,
             taken_back=run.taken_back,
-            facts=tuple(filter(None, (text, model, *count_tokens_and_cost(totals), time))),
             steps=run.current_step,
             started_at=run.started_at,
             duration=run.duration,
         )
         return cls(
             line,
-            model,
+            row,
+            panel.run_html(row),
+            shorten_model(run.model),
             totals,
             run.is_finished,
             run.status is schema.RunStatus.DRAFT,
-            tuple(_variable_lines(run)),
-            tuple(_plan_lines(run)),
-            transcribe_todos(totals),
+            tuple([panel.variable_line(each, run.id) for each in _list_variables(run)]),
+            tuple(zip(run.plan, progress(run), strict=True)),
         )
 
+    def at(self, feed: Feed | None, live: Container[str], asking: Container[str]) -> _Digest:
+        """Return the summary with what changes while the run is drawn."""
+        is_live, row, html = self.line.id in live, self.row, self.html
+        cell_id, number = (feed.cell_id, feed.number) if feed else (self.line.cell_id, None)
+        if row.state == "running" and row.id in asking:
+            facts = (panel.WAITS, *row.facts[1:])
+            row = row._replace(state="waiting", state_text=panel.WAITS, facts=facts)
+            html = panel.run_html(row)
+        now = {"live": is_live, "cell_id": cell_id, "number": number, "facts": row.facts}
+        line = self.line.model_copy(update=now)
+        row = row._replace(cell_id=cell_id, is_live=is_live)
+        return replace(self, line=line, row=row, html=html)
 
-def _run_line(
-    digest: _Digest, feed: Feed | None, live: Container[str], asking: Container[str]
-) -> messages.RunLine:
-    """Return the line of a run with what changes while it is drawn."""
-    line = digest.line
-    now: dict[str, object] = {"live": line.id in live}
-    if feed:
-        now |= {"cell_id": feed.cell_id, "number": feed.number}
-    if line.state == "running" and line.id in asking:
-        now |= {"state": "waiting", "glyph": _GLYPHS["waiting"], "state_text": _WAITS}
-        now["facts"] = (_WAITS, *line.facts[1:])
-    return line.model_copy(update=now)
 
-
-def _status(
-    model: str | None, newest: list[_Digest], runs: Sequence[messages.RunLine], *, is_asked: bool
-) -> str:
-    """Return the newest run in a line: "ipyagent: claude-… · waiting for you · 1,204 tok"."""
-    pairs = [*zip(newest, runs, strict=True)]
-    newest_pair = next(
-        (pair for pair in reversed(pairs) if pair[1].live), pairs[-1] if pairs else None
+def _row(run: schema.Run, totals: schema.Totals, others: Sequence[schema.Run]) -> panel.RunRow:
+    state, text = state_of(run), state_text(run, state_of(run))
+    time = "" if run.duration is None else seconds(run.duration)
+    facts = (text, shorten_model(run.model), *count_tokens_and_cost(totals), time)
+    children = [each for each in others if each.parent_id == run.id]
+    return panel.RunRow(
+        run.id,
+        run.prompt[: panel.PROMPT],
+        state,
+        text,
+        tuple(filter(None, facts)),
+        children=tuple([_row(each, schema.Totals.of(each), others) for each in children]),
     )
-    if newest_pair is None:
-        parts = [shorten_model(model or ""), _WAITS if is_asked else "no runs yet"]
+
+
+def _status(model: str | None, newest: list[_Digest], *, is_asked: bool) -> str:
+    """Return the newest run in a line: "ipyagent: claude-… · waiting for you · 1,204 tok"."""
+    live = [each for each in newest if each.row.is_live]
+    if not newest:
+        parts = [shorten_model(model or ""), panel.WAITS if is_asked else "no runs yet"]
     else:
-        digest, line = newest_pair
-        state = _WAITS if is_asked else _step_of(digest, line) or line.state_text
+        digest = (live or newest)[-1]
+        state = panel.WAITS if is_asked else _step_of(digest) or digest.row.state_text
         parts = [digest.model, state, *count_tokens_and_cost(digest.totals)]
     return "ipyagent: " + " · ".join(part for part in parts if part)
 
 
-def _step_of(digest: _Digest, line: messages.RunLine) -> str:
+def _step_of(digest: _Digest) -> str:
     """Return the progress of a running plan."""
-    if not line.live or line.state != "running" or not digest.plan:
+    if not digest.row.is_live or digest.row.state != "running" or not digest.plan:
         return ""
-    begun = sum(step.status is not schema.ToolStatus.PENDING for step in digest.plan)
+    begun = sum(status is not schema.ToolStatus.PENDING for _, status in digest.plan)
     return f"step {max(1, begun)} of {len(digest.plan)}"
-
-
-def _session_line(record: schema.Session, current: Session | None) -> messages.SessionLine:
-    return messages.SessionLine(
-        id=record.id,
-        name=record.name,
-        current=current is not None and record.id == current.id,
-        ended=record.state is schema.SessionState.TERMINATED,
-        at=record.last_run_at or record.started_at,
-    )
 
 
 def _approvals(feed: Feed) -> Iterator[messages.PendingApproval]:
@@ -298,53 +302,34 @@ def _asked_plan(plan: Plan, run_id: str, cell_id: str | None) -> Iterator[messag
         )
 
 
-def _plan_lines(run: schema.Run) -> Iterator[messages.PlanStepLine]:
-    for step, status in zip(run.plan, progress(run), strict=True):
-        glyph, text = GLYPHS[status]
-        name, note = reveal(step.call.name), reveal(step.note)
-        yield messages.PlanStepLine(
-            name=name, note=note, status=status, glyph=glyph, status_text=text
-        )
+def _draw_progress(digest: _Digest) -> Iterator[Block]:
+    """Yield the plan and the tasks of a run, with their progress: "2 of 5 done"."""
+    # A plan that waits is among the approvals.
+    plan, todos = () if digest.is_draft else digest.plan, transcribe_todos(digest.totals)
+    steps = [status is schema.ToolStatus.SUCCESS for _, status in plan]
+    completed = [*steps, *(todo.status == "completed" for todo in todos)]
+    return panel.draw_progress(plan, todos, f"{sum(completed)} of {len(completed)} done")
 
 
-def _progress_text(digest: _Digest) -> str:
-    """Return the progress of a run's plan and tasks: "2 of 5 done"."""
-    # One that waits is among the approvals.
-    plan = () if digest.is_draft else digest.plan
-    steps = [step.status is schema.ToolStatus.SUCCESS for step in plan]
-    tasks = [todo.status == "completed" for todo in digest.todos]
-    completed = steps + tasks
-    return f"{sum(completed)} of {len(completed)} done" if completed else ""
-
-
-def _variable_lines(run: schema.Run) -> Iterator[messages.VariableLine]:
+def _list_variables(run: schema.Run) -> Iterator[schema.VariableChange]:
     for call in run.executions:
         is_there = call.result is not None and call.call.id not in run.taken_back
-        for each in call.result.variables if call.result and is_there else ():
-            facts = reveal(each.summary or each.type)
-            yield messages.VariableLine(
-                name=reveal(each.name), change=each.change, type=facts, run_id=run.id
-            )
+        yield from call.result.variables if call.result and is_there else ()
 
 
-def _variables(digests: Iterable[_Digest]) -> tuple[messages.VariableLine, ...]:
+def _variables(digests: Iterable[_Digest]) -> list[panel.Line]:
     """Return the last change of each variable, the newest first."""
-    newest: dict[str, messages.VariableLine] = {}
-    for change in (each for digest in digests for each in digest.variables):
-        newest.pop(change.name, None)
-        newest[change.name] = change
-    return tuple(reversed(newest.values()))[:VARIABLES]
+    newest: dict[str, panel.Line] = {}
+    for line in (each for digest in digests for each in digest.variables):
+        newest.pop(line.name, None)
+        newest[line.name] = line
+    return [*reversed(newest.values())][:VARIABLES]
 
 
-def _usage(digests: Sequence[_Digest]) -> tuple[str, ...]:
-    """Return the usage of the session: "2 runs", "5,034 tokens", "$0.020"."""
-    if not digests:
-        return ()
+def _draw_usage(digests: Sequence[_Digest]) -> Iterator[Block]:
     tokens = sum(each.totals.usage.total_tokens for each in digests)
     costs = [cost for each in digests if (cost := each.totals.cost_usd) is not None]
-    price = dollars(sum(costs)) if costs else "no price known" if tokens else ""
-    parts = (plural(len(digests), "run"), f"{tokens:,} tokens" if tokens else "", price)
-    return tuple(part for part in parts if part)
+    return panel.draw_usage(len(digests), tokens, sum(costs) if costs else None)
 
 
 log = logging.getLogger("ipyagent")
@@ -375,6 +360,8 @@ class PageBridge:
         self._feeds: list[Feed] = []
         self.drawn: list[Feed] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._shown: dict[str, JsonDict] = {}
+        """The blocks of the panel that were sent last."""
 
     def begin(self, feed: Feed) -> None:
         """Add a run that is now drawn."""
@@ -387,6 +374,13 @@ class PageBridge:
         if feed in self._feeds:
             self._feeds.remove(feed)
             self.publish_soon()
+
+    def draw_sessions(self, session: Session | None, found: OverviewContext) -> JsonDict:
+        """Return sessions that were found as blocks, beside the current one."""
+        current = session.id if session else None
+        is_free = not self._feeds
+        rows = panel.draw_found(found.sessions, found.prompts, current, is_free=is_free)
+        return panel.to_blocks(rows).to_dict()
 
     def publish_again(self, run: schema.Run) -> None:
         """Publish a run in the place of its earlier state, wherever that is displayed."""
@@ -404,17 +398,22 @@ class PageBridge:
         self.publish_soon()
 
     def publish_soon(self) -> None:
-        """Send the current overview to all pages."""
+        """Send the current overview to all pages, with those blocks of the panel that changed."""
         pages = self.pages.all()
         if pages:
             overview = self._overview(list(self._feeds))
+            shown, blocks = self._shown, overview["panel"]["set"]
+            changed = [each for each in blocks if shown.get(each["key"]) != each]
+            self._shown = {each["key"]: each for each in blocks}
+            message = overview | {"panel": overview["panel"] | {"set": changed}}
             for page in pages:
-                page.send({"type": "overview", "overview": overview})
+                page.send({"type": "overview", "overview": message})
 
     def on_message(self, page: Page, message: Message) -> None:
         """Handle a message from a page; it may come on any thread."""
         match message:
             case {"type": "hello"}:
+                self.publish_soon()  # or others would not notice what this page has already
                 page.send({"type": "overview", "overview": self._overview(list(self._feeds))})
             case {"type": "follow", "run_id": str(run_id)} if feed := self._feed(run_id):
                 feed.follow(_RunChannel(page, run_id))
@@ -435,6 +434,8 @@ class PageBridge:
         value = None
         try:
             value = self._answers[message["what"]](message)
+        except AgentError as error:
+            value = {"problem": str(error)}
         except Exception:
             log.exception("a page's request for %s failed", message["what"])
         finally:
