@@ -310,7 +310,7 @@ def text_of(html: str) -> str:
 
 
 def flat(text: str) -> str:
-    return " ".join(re.sub(r"[│┆]", " ", text).split())
+    return " ".join(re.sub(r"[│┆]", " ", text.replace("`", "")).split())
 
 
 VIEWS = {

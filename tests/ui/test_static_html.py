@@ -301,6 +301,35 @@ def test_a_run_that_did_not_finish_says_why(reason: s.StopReason, state: str, wo
     assert all(words in each for each in told(ended).values())
 
 
+_CONTINUE, _AGAIN = "`%agent Continue` goes on from here", "To try again, run the cell again."
+_ASKED, _ANSWERED = s.Step(number=2), s.Step(number=2, finish_reason="stop")
+_LOOKED = one_call(done(call("c1", "list_files", {}), "a.csv")).steps[0]
+
+
+@pytest.mark.parametrize(
+    ("reason", "steps", "way"),
+    [
+        (s.StopReason.MAX_STEPS, (_LOOKED, _ANSWERED), _CONTINUE),
+        (s.StopReason.MAX_SECONDS, (_LOOKED,), _CONTINUE),
+        (s.StopReason.MAX_TOKENS, (_LOOKED,), _CONTINUE),
+        (s.StopReason.MAX_USD, (_LOOKED,), ""),
+        (s.StopReason.ERROR, (_ASKED,), _AGAIN),
+        (s.StopReason.ERROR, (_LOOKED, _ASKED), _CONTINUE),
+        (s.StopReason.ERROR, (_ANSWERED,), ""),
+        (s.StopReason.ERROR, (), ""),
+    ],
+)
+def test_what_to_type_to_go_on_does_nothing_twice(
+    reason: s.StopReason, steps: tuple[s.Step, ...], way: str
+):
+    has_failed = reason is s.StopReason.ERROR
+    status = s.RunStatus.ERROR if has_failed else s.RunStatus.DONE
+    error = "a/b refused the request.\nCheck the key." if has_failed else None
+    ended = run(steps, status=status, stop_reason=reason, error=error)
+    for words in (render(transcribe(ended)), saved_bundle(ended)["text/plain"]):
+        assert [each for each in (_CONTINUE, _AGAIN) if each in words] == [way] * bool(way)
+
+
 def test_code_in_our_own_words_is_drawn_as_code():
     title, error = "Run `%agent a`.", "Ask `b` <again>.\nOr `c`."
     ended = run(status=s.RunStatus.ERROR, stop_reason=s.StopReason.ERROR, error=error)

@@ -43,6 +43,15 @@ export class FollowUpView {
     }
   }
 
+  /** Return a button that goes on where a run stopped, once; null without a notebook. */
+  continueButton(): HTMLElement | null {
+    const hint = 'Go on where this run stopped, in an agent cell below';
+    const element = button('continue', 'Continue', hint, () => {
+      element.disabled = this.ask('Continue');
+    });
+    return host.askBelow && element;
+  }
+
   /** Make the requests that the explorer proposes in an answer buttons. */
   link(answer: Element): void {
     if (host.askBelow !== null) {

@@ -282,6 +282,13 @@ class Run(ForeignModel):
         return Outcome.SUCCESS if done else Outcome.PARTIAL
 
     @property
+    def is_unanswered(self) -> bool:
+        """True if it failed because its last request got no reply."""
+        last = self.steps[-1] if self.steps else None
+        has_failed = self.status is RunStatus.ERROR and self.stop_reason is StopReason.ERROR
+        return has_failed and last is not None and not (last.executions or last.finish_reason)
+
+    @property
     def output(self) -> str:
         """The answer: the text of the last reply that had any, after what it continues, or ""."""
         answer, is_new_turn = "", False
