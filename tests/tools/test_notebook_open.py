@@ -365,9 +365,7 @@ def test_a_closed_notebook_is_byte_for_byte_as_it_was(tmp_path: Path, sources: l
     after = path.read_bytes()
     assert after != before
     undo = find_undo(lab.environment, reversed(lab.session.runs), "")
-    assert undo.run(dry_run=True).restored == (
-        f"other.ipynb would be as it was before run {run.id}",
-    )
+    assert undo.run(dry_run=True).restored == ("other.ipynb: what it was before",)
     report = undo.run()
     assert path.read_bytes() == before
     assert report.skipped == ()
