@@ -222,7 +222,7 @@ def test_a_finished_run_is_taken_back_from_its_card(jupyterlab: Any, notebook: A
     report = card.locator("[data-ipyagent=undo-report]")
     expect(report).to_contain_text("n: 2 → 1")
     expect(report).to_contain_text("removes new")
-    expect(report).to_contain_text("removes cell #3 of this notebook")
+    expect(report).to_contain_text("removes the cell below [3] of this notebook")
     card.locator("[data-ipyagent=undo-cancel]").click()
     card.locator("[data-ipyagent=undo]").click()
     card.locator("[data-ipyagent=undo-confirm]").click()

@@ -483,7 +483,7 @@ def test_files_and_variables_go_back_together(tmp_path: Path):
     ]
     run = lab.run([{"calls": calls}, "Done."], settings=YOLO)
     report = lab.undo()
-    assert f"new.txt is as it was before run {run.id}" in report.restored
+    assert f"new.txt is as it was before run {run.id} (removes it)" in report.restored
     assert not (tmp_path / "new.txt").exists()
     lab.undo(report.id)
     assert (tmp_path / "new.txt").read_text() == "made\n"

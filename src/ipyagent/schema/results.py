@@ -432,6 +432,8 @@ class Preview(Model):
     kind: Literal["code", "diff", "arguments"]
     text: Text
     language: str = "text"
+    place: Text = Field(default="", exclude_if=not_)
+    """The notebook's cell that it is about, in words."""
 
 
 class RehearsalOutcome(StrEnum):

@@ -14,6 +14,8 @@ from ipyagent.ui import transcript
 from ipyagent.ui.reveal import reveal, shorten
 from ipyagent.ui.transcribe.call_texts import (
     SUMMARY,
+    hide_ids,
+    name_cell,
     result_facts,
     summarize_arguments,
     summarize_call,
@@ -286,12 +288,13 @@ def _change(execution: schema.ToolExecution) -> str:
     if execution.proposed is None:
         return ""
     before = execution.call.model_copy(update={"arguments": execution.proposed})
-    return f"changed by you; the model had written: {summarize_arguments(before)}"
+    written = summarize_arguments(name_cell(execution, before))
+    return f"changed by you; the model had written: {written}"
 
 
 def _visible_result(execution: schema.ToolExecution) -> schema.ToolResult | None:
     """Return the result for the user; None for denied calls and for checklists."""
-    result = execution.result
+    result = hide_ids(execution)
     if execution.status is schema.ToolStatus.DENIED or (
         result and result.success and todo_summary(execution)
     ):

@@ -33,6 +33,8 @@ _IN_DIFF = {
     "edit_cell": {"source"},
 }
 """Arguments that a diff shows already."""
+_CELL, _WITH_IDS = ("cell", "index"), ("insert_cell", "read_notebook")
+_ID = re.compile(r"(?m)(^#\d+ \w+| it was not run) \(?id=[^\s)]+\)?")
 _MEANINGS = {("run_python", "keep", "true"): " · what it makes is to be kept in your kernel"}
 """Words for an argument whose name says little to whoever decides."""
 
@@ -49,6 +51,21 @@ def summarize_arguments(call: schema.ToolCall) -> str:
     return shorten(", ".join(parts), SUMMARY)
 
 
+def name_cell(execution: schema.ToolExecution, call: schema.ToolCall) -> schema.ToolCall:
+    """Return the call with the name of the cell that it is about in place of an id or index."""
+    place = execution.preview and execution.preview.place
+    arguments = call.arguments | {name: place for name in {*_CELL} & {*call.arguments} if place}
+    return call.model_copy(update={"arguments": arguments})
+
+
+def hide_ids(execution: schema.ToolExecution) -> schema.ToolResult | None:
+    """Return the result without ids of cells, which are for the model."""
+    result = execution.result
+    if result is None or execution.call.name not in _WITH_IDS:
+        return result
+    return result.model_copy(update={"output": _ID.sub(r"\1", result.output)})
+
+
 def transcribe_request(execution: schema.ToolExecution) -> transcript.CallRequest:
     """Return the full request of a call."""
     preview = _preview(execution)
@@ -56,7 +73,7 @@ def transcribe_request(execution: schema.ToolExecution) -> transcript.CallReques
     hidden = _IN_DIFF.get(execution.call.name, set()) if is_diff else set()
     rest = {
         name: value
-        for name, value in execution.call.arguments.items()
+        for name, value in name_cell(execution, execution.call).arguments.items()
         if name not in hidden and not (preview and value == preview.text)
     }
     return _request(execution.call, rest, preview, is_exact_folded=bool(hidden))
@@ -307,7 +324,7 @@ _SHOWING = {"print", "show", "close", "tight_layout"}
 
 def summarize_call(execution: schema.ToolExecution) -> str:
     """Return the arguments of a call: a file with its changed lines, the gist of code, or all."""
-    call, preview = execution.call, execution.preview
+    call, preview = name_cell(execution, execution.call), execution.preview
     first = next(iter(in_order(call)), ("", None))[1]
     if preview is not None and preview.kind == "diff":
         return shorten(f"{first} {_count_changes(preview)}", SUMMARY)

@@ -69,6 +69,8 @@ def _find_title(execution: schema.ToolExecution) -> str:
     if isinstance(code, str):
         return title_code(code)
     verb, _, noun = reveal(call.name).partition("_")
+    if execution.preview and (place := execution.preview.place):
+        return f"{verb}s {place}"
     rest = summarize_call(execution) if in_order(call) else ""
     return f"{verb}{'s' * (verb in _OWN)} {noun.replace('_', ' ')} {rest}"
 
