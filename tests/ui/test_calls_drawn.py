@@ -58,26 +58,6 @@ def execution(
     return done(call("c1", name, arguments), "", result=result)
 
 
-@pytest.mark.parametrize(
-    ("code", "gist"),
-    [
-        ("# Compute the mean.\nx = df.a.mean()\nprint(x)", "# Compute the mean."),
-        ("import pandas as pd\nx = df.a.mean()\nprint('mean', x)", "x = df.a.mean()"),
-        ("by = df.groupby('b').a.sum()\nby.plot()\nplt.tight_layout()\nplt.show()", "by.plot()"),
-        ("by = df.groupby('b').a.sum()\nby", "by = df.groupby('b').a.sum()"),
-        ("df.groupby(\n    'b'\n).a.sum()", "df.groupby( 'b' ).a.sum()"),
-        ("print(1)", "print(1)"),
-        ("x", "x"),
-        ("", ""),
-        ("%time df.a.sum()", "%time df.a.sum()"),
-        ("x = '\\d'\ny = 2", "x = '\\d' y = 2"),
-        ("(" * 30_000, "(" * 199 + "…"),
-    ],
-)
-def test_code_is_told_by_its_gist(code: str, gist: str) -> None:
-    assert summarize_call(execution("run_python", code=code)) == gist
-
-
 def test_a_line_for_the_user_alone_is_a_remark_below_what_the_model_read() -> None:
     read, author = "total: int64 = 66", "created · your cell [3] · total = 66"
     result = s.ToolResult(output=f"{read}\n{author}", for_model=read)
@@ -128,7 +108,7 @@ def test_a_result_is_told_by_its_size(result: s.ToolResult, line: str) -> None:
 def test_both_stand_in_the_line_of_a_call() -> None:
     ran = execution("run_python", s.ToolResult(displays=(drawn(SMALL),)), code="df.head(3)")
     shown = transcribe_call(ran, CallContext())
-    assert (shown.summary, shown.outcome) == ("df.head(3)", "3 rows × 2")
+    assert (shown.summary, shown.outcome) == ("looks at df: head", "3 rows × 2")
 
 
 def changes(
@@ -401,7 +381,7 @@ def test_a_look_that_goes_on_is_a_line_in_a_saved_run() -> None:
     step = s.Step(number=1, executions=(TRIED,))
     drawn = run((step,), status=s.RunStatus.RUNNING, stop_reason=None, duration=None)
     assert ">looking…</em>" in run_html(drawn)
-    assert "… run_python sum(numbers) looking…" in render(drawn)
+    assert "… run_python works on numbers looking…" in render(drawn)
 
 
 @pytest.mark.parametrize("color", [True, False])
@@ -416,7 +396,7 @@ def test_a_look_that_goes_on_is_a_line_that_its_result_overwrites(color: bool) -
     before, during = (written(*each, color=color) for each in (events[:-1], events))
     live, after = during.removeprefix(before), written(*events, done, color=color)
     if color:
-        assert strip_escapes(live) == "  … run_python sum(numbers) looking…\n"
+        assert strip_escapes(live) == "  … run_python works on numbers looking…\n"
         assert after.removeprefix(during).startswith("\x1b[1A\r\x1b[J")
     else:
         assert (live, "looking" in after) == ("", False)

@@ -163,6 +163,8 @@ def transcribe_call(
         "not as rehearsed" if execution.rehearsal and execution.rehearsal.differs else "",
     )
     glyph, status_text = call_glyph(execution)
+    gist = find_gist(execution, _summarize_own(execution))
+    is_code = [*execution.call.arguments] == ["code"]
     return transcript.Call(
         id=execution.call.id,
         name=execution.call.name,
@@ -170,7 +172,7 @@ def transcribe_call(
         glyph=glyph,
         status_text=status_text,
         badge=" · ".join(filter(None, marks)),
-        summary=_summarize_own(execution) or summarize_call(execution),
+        summary=_summarize_own(execution) or (gist.title if is_code else summarize_call(execution)),
         outcome=summarize_result(result) if result else "",
         verdict=_verdict(execution, context),
         decision=decision_text(execution, context.confirm_mode),
@@ -200,7 +202,7 @@ def transcribe_call(
         ),
         approval=_approval(execution, approval_id) if is_asked and approval_id else None,
         late=late,
-        gist=find_gist(execution, _summarize_own(execution)),
+        gist=gist,
     )
 
 
