@@ -248,7 +248,7 @@ def test_a_standing_permission_names_its_scope():
     changes = {"decision": s.Decision.APPROVED, "decided_by": s.DecidedBy.FOLDER}
     ran = done(call("c1", "run_python", {"code": "1"}), "1", **changes)
     story = told(one_call(ran))["html"]
-    assert "approved for this folder" in story
+    assert "approved in this folder" in story
 
 
 # Checklists

@@ -261,9 +261,15 @@ def test_one_renderer_shows_success_and_failure():
     [
         ({}, "auto (confirm-sensitive)"),
         ({"decision": s.Decision.APPROVED, "decided_by": s.DecidedBy.BUTTON}, "approved by you"),
+        ({"decided_by": s.DecidedBy.SESSION}, "allowed for this session"),
+        ({"decided_by": s.DecidedBy.FOLDER}, "allowed in this folder"),
         (
-            {"decision": s.Decision.APPROVED, "decided_by": s.DecidedBy.SESSION},
-            "approved for this session",
+            {
+                "decision": s.Decision.APPROVED,
+                "decided_by": s.DecidedBy.BUTTON,
+                "proposed": {"code": "2"},
+            },
+            "edited and approved by you",
         ),
         (
             {
@@ -280,8 +286,10 @@ def test_one_renderer_shows_success_and_failure():
     ],
 )
 def test_a_card_says_how_the_call_was_decided(changes: dict[str, object], sentence: str):
-    story = told(one_call(done(call("c1", "run_python", {"code": "1"}), "ok", **changes)))
-    assert sentence in story["html"]
+    decided = one_call(done(call("c1", "run_python", {"code": "1"}), "ok", **changes))
+    assert sentence in told(decided)["html"]
+    if sentence.startswith(("allowed", "edited")):
+        assert sentence in transcribe(decided).steps[0].calls[0].verdict
 
 
 @pytest.mark.parametrize(

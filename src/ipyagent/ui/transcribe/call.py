@@ -111,7 +111,7 @@ and reasons are."""
 _BY_USER = {schema.DecidedBy.BUTTON, schema.DecidedBy.PROMPT, schema.DecidedBy.MAGIC}
 _STANDING = {
     schema.DecidedBy.SESSION: "for this session",
-    schema.DecidedBy.FOLDER: "for this folder",
+    schema.DecidedBy.FOLDER: "in this folder",
     schema.DecidedBy.RECORD: "when it was recorded",
 }
 
@@ -228,12 +228,15 @@ def decision_text(execution: schema.ToolExecution, mode: str = "") -> str:
     match execution.decision:
         case schema.Decision.AUTO if by in (schema.DecidedBy.REHEARSAL, schema.DecidedBy.RECORD):
             return reason
+        case schema.Decision.AUTO if by in (schema.DecidedBy.SESSION, schema.DecidedBy.FOLDER):
+            return f"allowed {_STANDING[by]}"
         case schema.Decision.AUTO:
             return f"auto ({reason or reveal(mode)})" if reason or mode else "auto"
         case schema.Decision.APPROVED if execution.question:
             text = "answered by you"
         case schema.Decision.APPROVED:
-            text = f"approved {_STANDING.get(by, 'by you') if by else 'by you'}"
+            verb = "approved" if execution.proposed is None else "edited and approved"
+            text = f"{verb} {_STANDING.get(by, 'by you') if by else 'by you'}"
         case schema.Decision.DENIED:
             text = "declined" if execution.question else "denied"
             text += " by you" if by in _BY_USER else ""
@@ -269,7 +272,7 @@ def _verdict(execution: schema.ToolExecution, context: CallContext) -> str:
     if execution.decided_by is schema.DecidedBy.REHEARSAL:
         return _LOOKED
     is_plain = execution.decision is schema.Decision.AUTO
-    if is_plain and execution.decided_by is not schema.DecidedBy.RECORD:
+    if is_plain and execution.decided_by not in _STANDING:
         return ""
     return decision_text(execution)
 
