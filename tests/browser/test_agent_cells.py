@@ -293,7 +293,7 @@ def test_a_question_out_of_sight_is_told_of_until_it_is_seen(folder: Path, cells
     scroll_away(book, 5)
     (folder / "lost.txt").touch()
     toast = book.page.locator(".Toastify__toast", has_text="ipyagent asks: run_python in")
-    expect(toast).to_be_visible()
+    expect(toast).to_contain_text("for “Make something.”")
     expect(side.status).to_contain_text("waiting for you")
     expect(side.tab).to_have_attribute("data-waiting", "1")
     card = book.run(2).locator("[data-ipyagent=tool]").last

@@ -213,6 +213,8 @@ class Run(ForeignModel):
     """The run of which this one is a replay."""
     confirm_mode: str = ""
     max_steps: Count = 0
+    window: Count = Field(default=0, exclude_if=not_)
+    """The tokens that its model reads at once; 0 if that is not known."""
     verbose: Count = 0
     plan_id: str | None = None
     plan: tuple[PlanStep, ...] = ()
