@@ -42,7 +42,8 @@ function addOwn(card: HTMLElement, run: SavedRun): void {
   if (tools.length === calls.length) {
     calls.forEach((call, index) => addToCall(tools[index], call));
   }
-  if (isEnded(run)) {
+  // The card of its plan follows it.
+  if (isEnded(run) && run.stop_reason !== 'planned') {
     const row = actionsOf(card, run, calls);
     card.insertBefore(row, card.querySelector(':scope > .ia-footer'));
   }

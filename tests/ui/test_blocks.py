@@ -87,7 +87,7 @@ def test_looks_in_a_row_are_one_line_while_a_run_is_on() -> None:
     on = {"status": s.RunStatus.RUNNING, "stop_reason": None, "duration": None}
     steps = (look(1), look(2), look(3), change(4, "x"), look(5))
     assert lines(run(steps, **on)) == [
-        "⌕ Looked 3 times", "✎ makes x x created", "⌕ looks at q.describe", "details",
+        "⌕ Looked 3 times", "✎ makes x x created", "⌕ looks at q: describe", "details",
     ]  # fmt: skip
 
 

@@ -115,6 +115,12 @@ describe('a run that was not all', () => {
     expect(runAgain.mock.calls.map(([, isFresh]) => isFresh)).toEqual([false]);
   });
 
+  it('is a plan: nothing is asked on below its calls, but below its own card', () => {
+    const row = (changes: Partial<SavedRun>) => draw(changes).querySelector('.ipyagent-own');
+    expect(row({ stop_reason: 'planned' })).toBeNull();
+    expect(row({ stop_reason: 'finished' })).not.toBeNull();
+  });
+
   it('has no such button where there is no notebook', () => {
     host.askBelow = host.runAgain = null;
     expect(ways({ stop_reason: 'max_steps' })).toEqual([]);

@@ -104,6 +104,9 @@ GLYPHS: Final = {
 _WOULD_RUN = "○", "would run"
 """A call that was only checked: nothing ran, so nothing succeeded."""
 
+PLANNED = "planned"
+"""The badge of calls that wait in a plan."""
+
 OPEN, COUNTED, ALL = 1, 2, 3
 """From which `Run.verbose` on calls and thinking begin unfolded; what each step took is shown; ids
 and reasons are."""
@@ -157,7 +160,7 @@ def transcribe_call(
     """
     is_asked = execution.status is schema.ToolStatus.AWAITING_APPROVAL
     dry, question, result = execution.dry_run, execution.question, _visible_result(execution)
-    badge = ("planned" if context.is_planned else "dry run") if dry else ""
+    badge = (PLANNED if context.is_planned else "dry run") if dry else ""
     marks = (
         "taken back" if execution.call.id in context.taken_back else badge,
         "not as rehearsed" if execution.rehearsal and execution.rehearsal.differs else "",
