@@ -92,6 +92,7 @@ def test_after_reading_a_file_always_asks_again_and_says_why(
     book = notebook(LOAD, f"%%agent {option}\nBegin.", "print('a', a)")
     book.start_all()
     book.expect_state(1, "waiting")
+    book.run(1).locator("[data-ipyagent=more-ways]").click()
     press(book.run(1).locator("[data-ipyagent=always]"))
     waiting = book.run(1).locator("[data-ipyagent=tool][data-state=awaiting_approval]")
     expect(waiting).to_contain_text("this conversation has read strange.txt")

@@ -1,6 +1,6 @@
 /** Ways to go on after a run: a line for the next prompt, and requests that an answer proposes. */
 import { h, setText } from './dom';
-import { button, field } from './form';
+import { button, promptField } from './form';
 import { host } from './host';
 import { withInlineCode } from './reveal';
 
@@ -21,7 +21,7 @@ export class FollowUpView {
     'data-lm-suppress-shortcuts': 'true'
   });
 
-  private input = field(
+  private input = promptField(
     'follow-up',
     'Ask a follow-up',
     'Ask a follow-up, in an agent cell below',
