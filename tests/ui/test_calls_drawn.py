@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from bs4 import BeautifulSoup
 from sample import call, done, figure, one_call, render, run, run_html
 from test_plain_view import FIRST, ended, running, written
 
@@ -14,7 +15,7 @@ from harness import Follower, Lab, call as reply
 from ipyagent import schema as s
 from ipyagent.plaintext import strip_escapes
 from ipyagent.tools.result_conversion import truncate_result
-from ipyagent.ui.plain_text import request_text, summarize
+from ipyagent.ui.plain_text import approval_text, request_text, summarize
 from ipyagent.ui.static_html import saved_bundle, tool_result_bundle
 from ipyagent.ui.transcribe.call import CallContext, transcribe_call
 from ipyagent.ui.transcribe.call_texts import (
@@ -264,6 +265,18 @@ def test_the_question_lists_variables_files_and_the_rest():
     assert (effects.shown_title, effects.shown.output) == (
         "What it put out there: 2 lines", "one\ntwo",
     )  # fmt: skip
+
+
+def test_changed_cells_are_shown_before_the_decision_and_after_it():
+    cells = "-qty[3]  4\n+qty[3]  99"
+    change = RATIO.model_copy(update={"summary": "qty: 1 value changed", "cells": cells})
+    waiting = asked(rehearsal=REHEARSAL.model_copy(update={"variables": (change,)}))
+    ran = done(waiting.call, "", result=s.ToolResult(variables=(change,)))
+    for each in (waiting, ran):
+        removed = BeautifulSoup(run_html(one_call(each)), "html.parser").select(".ia-diff-removed")
+        assert [tag.get_text().strip() for tag in removed][:1] == ["-qty[3]  4"]
+    shown = approval_text(transcribe_call(waiting, CallContext(is_live=True)), color=False)
+    assert "      -qty[3]  4\n      +qty[3]  99" in shown
 
 
 def test_a_question_whose_effects_are_not_known_does_not_call_them_changes():

@@ -192,7 +192,8 @@ class Run(ForeignModel):
     """Everything that one prompt led to: every step, every call, and the outcome.
 
     `agent` is the profile that answered, `parent_id` the run within which this one was begun,
-    `verbose` how much of it is expanded (0 to 3).
+    `verbose` how much of it is expanded (0 to 3), `window` how many tokens its model reads at once,
+    or 0.
     """
 
     id: str = Field(validation_alias=AliasChoices("id", "run_id"))
@@ -214,7 +215,6 @@ class Run(ForeignModel):
     confirm_mode: str = ""
     max_steps: Count = 0
     window: Count = Field(default=0, exclude_if=not_)
-    """The tokens that its model reads at once; 0 if that is not known."""
     verbose: Count = 0
     plan_id: str | None = None
     plan: tuple[PlanStep, ...] = ()
@@ -282,13 +282,6 @@ class Run(ForeignModel):
             return Outcome.RUNNING
         done = self.stop_reason in (StopReason.FINISHED, StopReason.PLANNED)
         return Outcome.SUCCESS if done else Outcome.PARTIAL
-
-    @property
-    def is_unanswered(self) -> bool:
-        """True if it failed because its last request got no reply."""
-        last = self.steps[-1] if self.steps else None
-        has_failed = self.status is RunStatus.ERROR and self.stop_reason is StopReason.ERROR
-        return has_failed and last is not None and not (last.executions or last.finish_reason)
 
     @property
     def output(self) -> str:

@@ -425,6 +425,7 @@ def _call_body(call: transcript.Call, name: str) -> str:
         element("p", "caption", caption),
         request,
         *(f"<p><em>{escape(text)}</em></p>" for text in remarks if text),
+        *(_effect(each, "div") for each in call.gist.changes if each.diff),
         *map(pre, words.texts_beside_line(call)),
         *map(note_html, call.facts),
     ]
@@ -467,9 +468,10 @@ def _effects(effects: transcript.Effects, *, with_media: bool = False) -> str:
     return element("div", "effects", "".join(parts), ' data-ipyagent="effects"')
 
 
-def _effect(line: transcript.EffectLine) -> str:
+def _effect(line: transcript.EffectLine, tag: str = "li") -> str:
     change = "" if line.change == "other" else f'<b class="ia-{line.change}">{line.change}</b> '
-    return f"<li>{change}{escape(line.text)}{diff_html(line.diff) if line.diff else ''}</li>"
+    diff = diff_html(line.diff) if line.diff else ""
+    return f"<{tag}>{change}{escape(line.text)}{diff}</{tag}>"
 
 
 def _all_media(media: Iterable[transcript.Media]) -> str:

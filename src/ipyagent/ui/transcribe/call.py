@@ -68,7 +68,8 @@ def _lines(rehearsal: schema.Rehearsal) -> Iterator[transcript.EffectLine]:
     for each in rehearsal.variables[:LISTED]:
         text = f"{each.name} {each.summary or each.type}".rstrip()
         kept = f" · {_KEPT}: {each.kept}" if each.kept else ""
-        yield transcript.EffectLine(change=each.change, text=reveal(f"{text}{kept}"))
+        line = transcript.EffectLine(change=each.change, text=reveal(f"{text}{kept}"))
+        yield line.model_copy(update={"diff": each.cells})
     for file in rehearsal.files[:LISTED]:
         yield transcript.EffectLine(change=file.change, text=reveal(file.path), diff=file.diff)
     files = f"{_KEPT}: what code itself does to files" if rehearsal.files else ""

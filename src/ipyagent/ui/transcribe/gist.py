@@ -56,7 +56,7 @@ def _list_changes(execution: schema.ToolExecution) -> Iterator[transcript.Effect
         parts = each.summary.split(" · ") if each.change == "changed" else [each.change]
         parts = parts[1:] if len(parts) > 1 and " × " in parts[0] else parts  # noqa: RUF001
         text = shorten(f"{each.name} {' · '.join(parts)}", LINE)
-        yield transcript.EffectLine(change=each.change, text=text)
+        yield transcript.EffectLine(change=each.change, text=text, diff=each.cells)
     has_diff = execution.preview and execution.preview.kind == "diff"
     for file in () if has_diff else result.files:
         change: transcript.Change

@@ -276,7 +276,7 @@ def _ending(run: schema.Run, answer: int | None) -> transcript.Ending | None:
     """Return why the run is not all that was asked for; None if it finished or still runs."""
     if run.error:
         title, _, text = strip_escapes(run.error).strip().partition("\n")
-        if run.is_unanswered:  # what it had done is not to be done again
+        if _lacks_reply(run):  # what it had done is not to be done again
             text += f" {_GO_ON}." if run.executions else f" {_TRY_AGAIN}"
         return transcript.Ending(title=title, text=text.strip(), tone="error")
     title = "" if run.stop_reason is None else _ENDINGS.get(run.stop_reason, "")
@@ -286,6 +286,13 @@ def _ending(run: schema.Run, answer: int | None) -> transcript.Ending | None:
     if run.stop_reason is schema.StopReason.MAX_TOKENS and finish == "length":
         title = f"The reply was cut: it reached the model's own limit. {_GO_ON}."
     return transcript.Ending(title=title) if title else None
+
+
+def _lacks_reply(run: schema.Run) -> bool:
+    """Return whether a run failed because its last request got no reply."""
+    last = run.steps[-1] if run.steps else None
+    has_failed = (run.status, run.stop_reason) == (schema.RunStatus.ERROR, schema.StopReason.ERROR)
+    return has_failed and last is not None and not (last.executions or last.finish_reason)
 
 
 _SAY: Final = transcript.SayField(
