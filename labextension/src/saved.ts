@@ -93,7 +93,7 @@ function wayOn(run: SavedRun, calls: SavedCall[], followUp: FollowUpView): HTMLE
   const hasFailed = run.status === 'error' && run.stop_reason === 'error';
   const hasReply = (last?.finish_reason ?? '') !== '' || (last?.executions ?? []).length > 0;
   const isUnanswered = hasFailed && last !== undefined && !hasReply;
-  // What the run had done is not done again.
+  // Nothing is done twice.
   const goesOn = LIMITS.includes(run.stop_reason ?? '') || (isUnanswered && calls.length > 0);
   return goesOn ? followUp.continueButton() : isUnanswered ? tryAgain() : null;
 }

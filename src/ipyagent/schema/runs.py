@@ -381,6 +381,8 @@ class Run(ForeignModel):
         known = [each for each in costs if each is not None]
         return sum(known) if known else None
 
+    cost = cost_usd
+
     @property
     def unmet(self) -> tuple[Expectation, ...]:
         """The expectations of its cell that do not hold."""
@@ -393,11 +395,6 @@ class Run(ForeignModel):
             raise RunFailedError(self.error or ended)
         if self.unmet:
             raise RunFailedError("\n".join(map(str, self.unmet)))
-
-    @property
-    def cost(self) -> float | None:
-        """The same as `cost_usd`."""
-        return self.cost_usd
 
     def to_output_dict(self) -> JsonDict:
         """Return a JSON-ready summary for scripts: status, output, tools used, duration, model.

@@ -493,7 +493,8 @@ def _footer(footer: transcript.Footer, model: str) -> str:
     title = words.join_facts([footer.duration, model, footer.numbers, "details"])
     body = "".join([*map(fold_html, footer.folds), note_html(facts)])
     is_open = any(each.is_open for each in footer.folds)
-    return details(f"<small>{escape(title)}</small>", body, 'class="ia-footer"', is_open=is_open)
+    kind = "ia-footer ia-doubtful" if footer.numbers else "ia-footer"
+    return details(f"<small>{escape(title)}</small>", body, f'class="{kind}"', is_open=is_open)
 
 
 def _notes(texts: Iterable[str]) -> str:

@@ -93,7 +93,7 @@ class _Code:
         written = [*self.files_of(_WRITING), *(f for call in to_write for f in _files(call))]
         opened = self.files_of(_CONNECTING)
         read = self._read({*deleted, *written, *opened})
-        changed = {*self._changed(own)}
+        changed = {*self._find_changes(own)}
         yield "deletes", deleted
         yield "writes", written
         yield "changes", sorted(changed)
@@ -101,7 +101,7 @@ class _Code:
         yield "opens", opened
         yield "reads", read or [each for each in inputs if opened and each not in own]
         yield "calls", [each for each in _files(self.tree) if "://" in each and not read]
-        yield "plots", self._plotted()
+        yield "plots", self._list_plots()
         yield "fits", (self._target(call) for call in self.calls if _name(call) == "fit")
         defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         yield "defines", (each.name for each in self.tree.body if isinstance(each, defined))
@@ -135,7 +135,7 @@ class _Code:
                     return True
         return False
 
-    def _plotted(self) -> list[str]:
+    def _list_plots(self) -> list[str]:
         drawn = [each for each in self.calls if self._plots(each)]
         found = [name for call in drawn for name in self.inputs(call, bound=True)]
         return found or [*map(_root, drawn)]
@@ -166,7 +166,7 @@ class _Code:
             elif isinstance(each, ast.Call) and _name(each) in ("append", "extend", "update"):
                 yield [_root(each)], each
 
-    def _changed(self, own: set[str]) -> Iterator[str]:
+    def _find_changes(self, own: set[str]) -> Iterator[str]:
         """Yield variables that it did not make itself, and binds again or changes in place."""
         made: set[str] = set()
         for names, value in self.assigned:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 from ipyagent.redaction import Secrecy
 from ipyagent.values.describe.python_values import key_secrecy
 from ipyagent.values.describe.safe_inspect import one_line
 from ipyagent.values.variables.parts import VALUE
 from ipyagent.values.variables.tables import (
+    Column,
     Table,
     align_rows,
     has_safe_labels,
@@ -50,18 +50,18 @@ def _list_cells(before: Table, after: Table) -> Iterator[str]:
         if key_secrecy(one.label) is not Secrecy.NONE or not is_same_type(one.data, other.data):
             continue
         if not is_same(one.data, other.data):
-            places = _find_differences(one.data[stays], other.data[stayed])
             labels = before.index[stays] if has_safe_labels(before.index) else range(before.height)
-            for at in places:
-                for sign, column in ("-", one.data[stays]), ("+", other.data[stayed]):
-                    value = one_line(str(column[at]), VALUE)
+            was, now = Column(one.label, one.data[stays]), Column(one.label, other.data[stayed])
+            for at in _find_differences(was, now):
+                for sign, column in ("-", was), ("+", now):
+                    value = one_line(str(column.data[at]), VALUE)
                     yield f"{sign}{one.name}[{one_line(str(labels[at]), VALUE)}]  {value}"
 
 
-def _find_differences(one: Any, other: Any) -> Any:
+def _find_differences(one: Column, other: Column) -> list[int]:
     """Return the first places at which two columns of one plain type differ."""
-    both = one.isna() & other.isna()
-    equal = one == other
+    both = one.data.isna() & other.data.isna()
+    equal = one.data == other.data
     if hasattr(equal, "to_numpy"):
         equal = equal.to_numpy(dtype=bool, na_value=False)
-    return sys.modules["numpy"].flatnonzero(~(equal | both))[:MOST].tolist()
+    return [int(at) for at in sys.modules["numpy"].flatnonzero(~(equal | both))[:MOST]]

@@ -213,21 +213,26 @@ def _is_of_library(cls: type) -> bool:
 
 
 @dataclass(frozen=True)
-class _Column:
+class Column:
+    """A column of a table: its label and its data."""
+
     label: object
     """None if it is not plain."""
     data: Any
 
     @property
     def nbytes(self) -> int:
+        """The bytes of its data."""
         return int(self.data.estimated_size() if kind_of(self.data) else self.data.nbytes)
 
     @cached_property
     def dtype(self) -> str:
+        """Its type in words."""
         return one_line(str(self.data.type if hasattr(self.data, "type") else self.data.dtype), 40)
 
     @property
     def name(self) -> str:
+        """Its label in words."""
         return one_line(str(self.label), 40) if self.label is not None else "a column"
 
 
@@ -237,7 +242,7 @@ class Table:
 
     height: int
     width: int | None
-    columns: Sequence[_Column]
+    columns: Sequence[Column]
     index: Any = None
     names: tuple[object, ...] = ()
     """The names of the labels, as far as they are plain."""
@@ -256,7 +261,7 @@ class Table:
             case _:
                 pairs = value.items()  # one by one: pandas counts all that live
         is_pandas = kind_of(value) in PANDAS
-        columns = [_Column(_plain(n), each.array if is_pandas else each) for n, each in pairs]
+        columns = [Column(_plain(n), each.array if is_pandas else each) for n, each in pairs]
         width = len(columns) if len(value.shape) > 1 else None
         if not is_pandas:
             return cls(len(value), width, columns)
@@ -480,7 +485,7 @@ def align_rows(before: Table, after: Table) -> tuple[Any, Any, list[str]]:
     return None, None, texts or ["rows reordered"]
 
 
-_Keyed = dict[tuple[object, int], _Column]
+_Keyed = dict[tuple[object, int], Column]
 
 
 def key_columns(*tables: Table) -> list[_Keyed]:
