@@ -420,6 +420,30 @@ def test_a_prompt_that_a_failing_cell_kept_from_running_is_told_and_can_be_run(c
     book.expect_state(2, "done")
 
 
+def test_a_run_goes_on_after_a_limit_and_is_tried_again_after_a_failure(
+    folder: Path, cells: Make
+) -> None:
+    limited = f"{script(folder, 'limited', python('a = 1'), 'Half of it.')} --max-steps 1"
+    failing = script(folder, "failing", {"error": {"kind": "refused", "message": "no key"}})
+    book = cells(LOAD, f"%%agent {limited}\nMake a.", f"%%agent {failing}\nMake b.")
+    book.start_all()
+    book.expect_state(1, "partial")
+    book.expect_state(2, "failed")
+    expect(book.run(1).locator(".ia-ending")).to_contain_text("%agent Continue goes on from here")
+    book.shot("ways-on")
+    script(folder, "failing", "It is made.")
+    book.save()
+    book.open()  # the buttons are there by what is saved
+    expect(book.run(1).locator("[data-ipyagent=try-again]")).to_have_count(0)
+    book.run(2).locator("[data-ipyagent=try-again]").click()
+    book.expect_state(2, "done")
+    expect(book.run(2).locator("[data-ipyagent=try-again]")).to_have_count(0)
+    book.run(1).locator("[data-ipyagent=continue]").click()
+    book.expect_state(2, "partial")
+    assert source(book, 2) == f"%%agent {limited}\nContinue"
+    expect(book.run(1).locator("[data-ipyagent=continue]")).to_be_disabled()
+
+
 # Saved, and opened again
 
 
