@@ -73,7 +73,7 @@ def test_where_nothing_is_drawn_calls_are_lines_above_the_answer():
     assert plain.startswith("ipyagent · anthropic/claude-sonnet · done")
     assert "Revenue fell in **Q3 because of " in plain
     assert "✓ inspect_variable sales → 18,204 rows" in plain
-    assert 'run_python by_region.plot.bar(title="Revenue by region") → 2 rows × 2' in plain
+    assert "run_python plots by_region → 2 rows × 2" in plain
     assert len(plain.splitlines()) < 30
     long = run((s.Step(number=1, message=said(text("a" * SUMMARY + "bc"))),))
     assert str(saved_bundle(long)["text/plain"]).endswith("\n" + "a" * SUMMARY + "…")

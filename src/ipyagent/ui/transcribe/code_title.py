@@ -146,11 +146,11 @@ class _Code:
         calls = [c for c in calls if _files(c) or _name(c) not in _MAY_BE_OTHERS]
         files = [each for each in dict.fromkeys(_files(self.tree)) if each not in aside]
         of, inside = set[str](), {*map(id, calls)}
-        made = [n for names, value in [*self._bindings(), *self.assigned] for n in names
-                if self._comes_of(value, inside, of) and not of.update(names)]  # fmt: skip
+        for names, value in [*self._bindings(), *self.assigned]:
+            of.update(names if self._comes_of(value, inside, of) else ())
+        made = [name for names, _ in self.assigned for name in names if name in of]
         what = files[0] if len(files) == 1 else plural(len(files), "file") if files else "files"
-        own = [each for each in made if any(each in names for names, _ in self.assigned)]
-        return [" → ".join([what, *own[-1:]])] if calls else []
+        return [" → ".join([what, *made[-1:]])] if calls else []
 
     def _comes_of(self, value: ast.AST, calls: set[int], names: set[str]) -> bool:
         parts = [*ast.walk(value)]
