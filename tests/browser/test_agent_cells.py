@@ -423,7 +423,8 @@ def test_a_prompt_that_a_failing_cell_kept_from_running_is_told_and_can_be_run(c
 def test_a_run_goes_on_after_a_limit_and_is_tried_again_after_a_failure(
     folder: Path, cells: Make
 ) -> None:
-    limited = f"{script(folder, 'limited', python('a = 1'), 'Half of it.')} --max-steps 1"
+    option = script(folder, "limited", python("a = 1"), "Half of it.")
+    limited = f"{option} --max-steps 1 --confirm yolo"
     failing = script(folder, "failing", {"error": {"kind": "refused", "message": "no key"}})
     book = cells(LOAD, f"%%agent {limited}\nMake a.", f"%%agent {failing}\nMake b.")
     book.start_all()
