@@ -9,7 +9,7 @@ import { EXPLORER, FollowUpView } from './view/followUp';
 import { button } from './view/form';
 import { host } from './view/host';
 import { sanitizeCard } from './view/sanitize';
-import { askAnew, cellSource, toCell, toCells } from './view/toCell';
+import { askAnew, cellSource, toCell, toCells, tryAgain } from './view/toCell';
 import { UndoView } from './view/undo';
 
 const RUNNERS = ['run_python', 'python_script', 'run_shell'];
@@ -42,7 +42,8 @@ function addOwn(card: HTMLElement, run: SavedRun): void {
   if (tools.length === calls.length) {
     calls.forEach((call, index) => addToCall(tools[index], call));
   }
-  if (isEnded(run)) {
+  // The card of its plan follows it.
+  if (isEnded(run) && run.stop_reason !== 'planned') {
     const row = actionsOf(card, run, calls);
     card.insertBefore(row, card.querySelector(':scope > .ia-footer'));
   }
@@ -78,7 +79,23 @@ function actionsOf(card: HTMLElement, run: SavedRun, calls: SavedCall[]): HTMLEl
   }
   const anew = run.replayed ? askAnew() : null;
   const parts = [keep, anew, undo.element, modelOf(run, followUp), followUp.element];
-  return h('div', { class: 'ipyagent-own' }, ...parts);
+  const row = h('div', { class: 'ipyagent-own' }, ...parts);
+  const ending = card.querySelector(':scope > :is(.ia-ending, .ia-error-card)');
+  (ending ?? row).append(' ', wayOn(run, calls, followUp) ?? '');
+  return row;
+}
+
+const LIMITS = ['max_steps', 'max_seconds', 'max_tokens'];
+
+/** Return the button that goes on after a limit, or after a request without a reply. */
+function wayOn(run: SavedRun, calls: SavedCall[], followUp: FollowUpView): HTMLElement | null {
+  const last = run.steps.at(-1);
+  const hasFailed = run.status === 'error' && run.stop_reason === 'error';
+  const hasReply = (last?.finish_reason ?? '') !== '' || (last?.executions ?? []).length > 0;
+  const isUnanswered = hasFailed && last !== undefined && !hasReply;
+  // Nothing is done twice.
+  const goesOn = LIMITS.includes(run.stop_reason ?? '') || (isUnanswered && calls.length > 0);
+  return goesOn ? followUp.continueButton() : isUnanswered ? tryAgain() : null;
 }
 
 function hasChanged({ call, result, dry_run }: SavedCall): boolean {

@@ -119,7 +119,8 @@ FOUND = """(selector) => [(inside) => [...document.querySelectorAll(selector)]
         .filter((p) => !['http:', 'https:', 'mailto:'].includes(p)),
     buttons: all('button, input, textarea, select')
         .map((e) => e.dataset.ipyagent)
-        .filter((name) => !/^(copy|model|stop|undo|to-cell|keep-cells|follow-up)$/.test(name)),
+        .filter((name) => !/^(copy|model|stop|undo|to-cell|keep-cells)$/.test(name))
+        .filter((name) => !/^(follow-up|continue)$/.test(name)),
 }))[0]"""
 
 NOTHING = {"ran": None, "named": [], "elements": [], "foreign": []}

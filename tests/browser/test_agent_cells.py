@@ -296,7 +296,7 @@ def test_a_question_out_of_sight_is_told_of_until_it_is_seen(folder: Path, cells
     scroll_away(book, 5)
     (folder / "lost.txt").touch()
     toast = book.page.locator(".Toastify__toast", has_text="ipyagent asks: run_python in")
-    expect(toast).to_be_visible()
+    expect(toast).to_contain_text("for “Make something.”")
     expect(side.status).to_contain_text("waiting for you")
     expect(side.tab).to_have_attribute("data-waiting", "1")
     card = book.run(2).locator("[data-ipyagent=tool]").last
@@ -421,6 +421,31 @@ def test_a_prompt_that_a_failing_cell_kept_from_running_is_told_and_can_be_run(c
     expect(book.prompt(2)).to_have_text("[ ]:")
     toast.get_by_role("button", name="Run it").click()
     book.expect_state(2, "done")
+
+
+def test_a_run_goes_on_after_a_limit_and_is_tried_again_after_a_failure(
+    folder: Path, cells: Make
+) -> None:
+    option = script(folder, "limited", python("a = 1"), "Half of it.")
+    limited = f"{option} --max-steps 1 --confirm yolo"
+    failing = script(folder, "failing", {"error": {"kind": "refused", "message": "no key"}})
+    book = cells(LOAD, f"%%agent {limited}\nMake a.", f"%%agent {failing}\nMake b.")
+    book.start_all()
+    book.expect_state(1, "partial")
+    book.expect_state(2, "failed")
+    expect(book.run(1).locator(".ia-ending")).to_contain_text("%agent Continue goes on from here")
+    book.shot("ways-on")
+    script(folder, "failing", "It is made.")
+    book.save()
+    book.open()  # the buttons are there by what is saved
+    expect(book.run(1).locator("[data-ipyagent=try-again]")).to_have_count(0)
+    book.run(2).locator("[data-ipyagent=try-again]").click()
+    book.expect_state(2, "done")
+    expect(book.run(2).locator("[data-ipyagent=try-again]")).to_have_count(0)
+    book.run(1).locator("[data-ipyagent=continue]").click()
+    book.expect_state(2, "partial")
+    assert source(book, 2) == f"%%agent {limited}\nContinue"
+    expect(book.run(1).locator("[data-ipyagent=continue]")).to_be_disabled()
 
 
 # Saved, and opened again

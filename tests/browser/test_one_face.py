@@ -196,6 +196,7 @@ def test_a_proposed_cell_is_changed_in_its_place_and_allowed_for_longer(book: An
     here.proposals().locator("[data-ipyagent=save]").click()
     expect(here.proposals()).to_contain_text("x = 10")
     here.see()
+    here.proposals().locator("[data-ipyagent=more-ways]").click()
     here.proposals().locator("[data-ipyagent=always]").click()
     here.book.expect_state(1, "done")
     assert here.sources()[:2] == ["x = 10", "y = 2"]

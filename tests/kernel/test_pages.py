@@ -255,7 +255,7 @@ def test_a_page_gets_and_takes_back_a_run_of_another_session(fresh: Kernel, tmp_
     fresh.listen(tab, lambda: tab.types().count("reply") > 1)
     assert tab.value(1)[RUN_JSON]["id"] == newest
     assert tab.value(2)["skipped"] == []
-    assert "new would be as it was before" in tab.value(2)["restored"][0]
+    assert tab.value(2)["restored"] == ["removes new"]
 
 
 def test_a_page_asks_for_the_models_and_chooses_one(fresh: Kernel) -> None:

@@ -16,6 +16,9 @@ from ipyagent.kernel.pages import OpenNotebooks
 from ipyagent.schema import Run, ToolResult, ToolStatus
 from ipyagent.tools.notebook_tools import NotebookTools
 from ipyagent.tools.workspace import Workspace
+from ipyagent.ui.blocks import run_html
+from ipyagent.ui.plain_text import render, summarize
+from ipyagent.ui.transcribe.run import transcribe
 from ipyagent.wiring.toolset import Toolset
 from ipyagent.wiring.undo import find_undo
 from open_notebooks import MemoryPage, cell, desktop
@@ -73,6 +76,29 @@ def test_cells_go_below_the_agents_own_in_the_order_in_which_they_were_inserted(
     assert page.books[None][4]["kind"] == "markdown"
 
 
+def test_no_id_of_a_cell_is_shown_to_users(tmp_path: Path):
+    ids = "de68d600-0661-4b2c", "new1"
+    page = MemoryPage({None: [cell("agent", "%%agent\nGo on."), cell(ids[0], "x = 1")]})
+    lab = Lab(tmp_path)
+    lab.environment.toolset.open_notebooks = lambda: desktop(page, folder=tmp_path)
+    calls = [
+        call("read_notebook"),
+        call("edit_cell", cell=ids[0], source="x = 2"),
+        call("insert_cell", source="y = 1", index=2),
+        call("run_cell", cell=ids[0]),
+    ]
+    run = lab.run([{"calls": [each]} for each in calls] + ["Done."], settings=YOLO)
+    assert ids[1] in run.results[2].text_for_model
+    drawn = transcribe(run)
+    titles = [made.gist.title for step in drawn.steps for made in step.calls]
+    assert titles == [
+        *("reads notebook", "edits the cell below [7]"),
+        *("inserts cell 2 below [7]", "runs the cell below [7]"),
+    ]
+    for text in (run_html(drawn), render(drawn), summarize(drawn)):
+        assert not [each for each in ids if each in text]
+
+
 def test_a_locked_cell_is_refused_before_anybody_is_asked(tmp_path: Path):
     page = MemoryPage(
         {None: [cell("agent", "%%agent\nGo on."), cell("kept", "x = 1", locked=True)]}
@@ -82,7 +108,7 @@ def test_a_locked_cell_is_refused_before_anybody_is_asked(tmp_path: Path):
     edit = call("edit_cell", cell="kept", source="x = 2")
     # Nobody answers: a question would wait.
     (done,) = lab.run([{"calls": [edit]}, "Done."], answer=lambda _approval: None).executions
-    assert "cell #1 is locked" in done.result.error
+    assert "the cell below [7] is locked" in done.result.error
     assert sources(page)[1] == "x = 1"
 
 
@@ -120,7 +146,7 @@ def test_an_id_of_digits_comes_before_a_position(tools: NotebookTools, page: Mem
 
 
 REFUSED: list[tuple[Callable[[NotebookTools], object], str]] = [
-    (lambda tools: tools._preview_edit("gone", "x"), "no cell has the id 'gone'"),
+    (lambda tools: tools._preview_edit("gone", "x"), "the notebook has no such cell"),
     (lambda tools: tools._preview_edit(4, "x"), "no cell 4: the notebook has 4"),
     (lambda tools: tools._preview_edit("-1", "x"), "cell -1"),
     (lambda tools: tools._preview_edit("load", "df = load()"), "holds exactly that"),
@@ -137,6 +163,29 @@ def test_what_cannot_be_done_is_refused_before_anybody_is_asked(
     with pytest.raises(InvalidArgumentsError, match=says):
         show(tools)
     assert sources(page) == sources(MemoryPage({None: book()}))
+
+
+@pytest.mark.parametrize(
+    ("which", "title"),
+    [
+        ("title", "cell 1 from the top"),
+        ("load", "cell [1]"),
+        ("agent", "cell [7]"),
+        ("last", "cell [3]"),
+        ("more", "the cell below [3]"),
+        ("most", "cell 2 below [3]"),
+    ],
+)
+def test_a_cell_has_one_name_for_users_which_is_what_they_see(
+    tools: NotebookTools, page: MemoryPage, which: str, title: str
+):
+    page.books[None] += [cell("more", "1"), cell("most", "2")]
+    place = [each["id"] for each in page.books[None]].index(which)
+    shown = tools._preview_edit(which, "x")
+    assert (shown.place, f"this notebook, {title}" in shown.text) == (title, True)
+    assert tools.edit_cell(place, "y").output == f"changed {title} of this notebook; it was not run"
+    if which == "last":
+        assert tools._preview_insert("z", "code", place + 1).place == "the cell below [3]"
 
 
 @pytest.mark.spec("N19")
@@ -361,13 +410,11 @@ def test_a_closed_notebook_is_byte_for_byte_as_it_was(tmp_path: Path, sources: l
     path = closed_notebook(tmp_path, *sources)
     before = path.read_bytes()
     lab = Lab(tmp_path)
-    run = lab.run([{"calls": in_notebook("other.ipynb")}, "Done."], settings=YOLO)
+    lab.run([{"calls": in_notebook("other.ipynb")}, "Done."], settings=YOLO)
     after = path.read_bytes()
     assert after != before
     undo = find_undo(lab.environment, reversed(lab.session.runs), "")
-    assert undo.run(dry_run=True).restored == (
-        f"other.ipynb would be as it was before run {run.id}",
-    )
+    assert undo.run(dry_run=True).restored == ("other.ipynb: what it was before",)
     report = undo.run()
     assert path.read_bytes() == before
     assert report.skipped == ()
@@ -402,5 +449,7 @@ def test_a_cell_that_the_user_changed_since_is_left(
     lab.run([{"calls": in_notebook(None)}, "Done."], settings=YOLO)
     page.books[None][0]["source"] = "x = 'mine'"
     report = find_undo(lab.environment, reversed(lab.session.runs), "").run()
-    assert report.skipped == ("cell #0 of this notebook has changed since, so it is left as it is",)
+    assert report.skipped == (
+        "cell 1 from the top of this notebook has changed since, so it is left as it is",
+    )
     assert [each["source"] for each in page.books[None]] == ["x = 'mine'", "%%agent\nGo on."]

@@ -112,10 +112,10 @@ def test_after_others_words_it_is_asked_about_again(book: Book):
 @pytest.mark.parametrize(
     ("which", "says"),
     [
-        ("title", "cell #2 is a markdown cell; it cannot be run"),
-        ("agent", "cell #0 is the one that is running now"),
-        (3, "cell #3 asks an agent; agents are not nested"),
-        ("gone", "no cell has the id 'gone'"),
+        ("title", "cell 2 below [7] is a markdown cell; it cannot be run"),
+        ("agent", "cell [7] is the one that is running now"),
+        (3, "cell 3 below [7] asks an agent; agents are not nested"),
+        ("gone", "the notebook has no such cell"),
     ],
 )
 def test_what_cannot_be_run_fails_before_anybody_is_asked(book: Book, which: int | str, says: str):
@@ -142,7 +142,7 @@ def test_outputs_of_a_cell_that_was_changed_meanwhile_stay_out_of_it(book: Book,
     (done,) = book.play(RUN).executions
     assert done.result.success
     assert done.result.output.endswith(
-        "The outputs were not put into cell #1: the cell has changed since it was read."
+        "The outputs were not put into the cell below [7]: the cell has changed since it was read."
     )
     assert page.books[None][1]["outputs"] == []
 

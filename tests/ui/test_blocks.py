@@ -13,7 +13,6 @@ from test_static_html import notebook
 
 from ipyagent import schema as s
 from ipyagent.ui.blocks import join_blocks, list_blocks
-from ipyagent.ui.transcribe.gist import find_gist, title_code
 from ipyagent.ui.transcribe.run import transcribe
 
 LOADING = (
@@ -46,36 +45,6 @@ def lines(of: s.Run) -> list[str]:
     soup = BeautifulSoup(run_html(of), "html.parser")
     shown = [each for each in soup.select("summary") if len([*each.find_parents("details")]) == 1]
     return [" ".join(each.get_text().split()) for each in shown]
-
-
-@pytest.mark.parametrize(
-    ("code", "title"),
-    [
-        ("# Compute the mean.\nx = 1", "Compute the mean."),
-        (LOADING.replace("map(pd.read_csv, files)", "[pd.read_csv(f) for f in files]"),
-         "reads 3 files → q"),
-        ("q['month'] = 1\nq['vip'] = q.total > 5\nq.head()", "sets 2 columns of q"),
-        ("q['month'] = q.date.dt.month", "sets month of q"),
-        ("by = q.groupby('a').b.sum()\nby.plot()", "plots by"),
-        ("plt.scatter(a.x, a.y)\nplt.show()", "plots a"),
-        ("del m\nos.remove('a.csv')", "deletes m, a.csv"),
-        ("q = pd.read_csv('a.csv')\nq.to_parquet('a.pq')", "writes a.pq, reads a.csv → q"),
-        ("import pandas as pd\nq.describe()", "looks at q.describe"),
-        ("def f(x):\n    return x\nf(2)", "defines f"),
-        ("a = 1\nb = 2\nc = 3", "makes a, b and 1 more"),
-        ("1 / 0", "runs 1 line"),
-        ("((((", "runs 1 line"),
-        ("", "runs 1 line"),
-    ],
-)  # fmt: skip
-def test_code_has_a_title_that_is_not_its_last_line(code: str, title: str) -> None:
-    assert title_code(code) == title
-
-
-def test_a_call_that_may_change_something_does_not_say_that_it_looks() -> None:
-    code = call("c1", "run_python", {"code": "known.append(3)"})
-    for sensitive, title in ((True, "works on known.append"), (False, "looks at known.append")):
-        assert find_gist(s.ToolExecution(call=code, sensitive=sensitive), "").title == title
 
 
 def test_each_block_has_a_key_of_its_own_and_stands_in_its_parent() -> None:
@@ -118,7 +87,7 @@ def test_looks_in_a_row_are_one_line_while_a_run_is_on() -> None:
     on = {"status": s.RunStatus.RUNNING, "stop_reason": None, "duration": None}
     steps = (look(1), look(2), look(3), change(4, "x"), look(5))
     assert lines(run(steps, **on)) == [
-        "⌕ Looked 3 times", "✎ makes x x created", "⌕ looks at q.describe", "details",
+        "⌕ Looked 3 times", "✎ makes x x created", "⌕ looks at q: describe", "details",
     ]  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from bs4 import BeautifulSoup
 from sample import call, done, figure, one_call, render, run, run_html
 from test_plain_view import FIRST, ended, running, written
 
@@ -14,7 +15,7 @@ from harness import Follower, Lab, call as reply
 from ipyagent import schema as s
 from ipyagent.plaintext import strip_escapes
 from ipyagent.tools.result_conversion import truncate_result
-from ipyagent.ui.plain_text import request_text, summarize
+from ipyagent.ui.plain_text import approval_text, request_text, summarize
 from ipyagent.ui.static_html import saved_bundle, tool_result_bundle
 from ipyagent.ui.transcribe.call import CallContext, transcribe_call
 from ipyagent.ui.transcribe.call_texts import (
@@ -56,26 +57,6 @@ def execution(
     name: str, result: s.ToolResult | None = None, **arguments: object
 ) -> s.ToolExecution:
     return done(call("c1", name, arguments), "", result=result)
-
-
-@pytest.mark.parametrize(
-    ("code", "gist"),
-    [
-        ("# Compute the mean.\nx = df.a.mean()\nprint(x)", "# Compute the mean."),
-        ("import pandas as pd\nx = df.a.mean()\nprint('mean', x)", "x = df.a.mean()"),
-        ("by = df.groupby('b').a.sum()\nby.plot()\nplt.tight_layout()\nplt.show()", "by.plot()"),
-        ("by = df.groupby('b').a.sum()\nby", "by = df.groupby('b').a.sum()"),
-        ("df.groupby(\n    'b'\n).a.sum()", "df.groupby( 'b' ).a.sum()"),
-        ("print(1)", "print(1)"),
-        ("x", "x"),
-        ("", ""),
-        ("%time df.a.sum()", "%time df.a.sum()"),
-        ("x = '\\d'\ny = 2", "x = '\\d' y = 2"),
-        ("(" * 30_000, "(" * 199 + "…"),
-    ],
-)
-def test_code_is_told_by_its_gist(code: str, gist: str) -> None:
-    assert summarize_call(execution("run_python", code=code)) == gist
 
 
 def test_a_line_for_the_user_alone_is_a_remark_below_what_the_model_read() -> None:
@@ -128,7 +109,7 @@ def test_a_result_is_told_by_its_size(result: s.ToolResult, line: str) -> None:
 def test_both_stand_in_the_line_of_a_call() -> None:
     ran = execution("run_python", s.ToolResult(displays=(drawn(SMALL),)), code="df.head(3)")
     shown = transcribe_call(ran, CallContext())
-    assert (shown.summary, shown.outcome) == ("df.head(3)", "3 rows × 2")
+    assert (shown.summary, shown.outcome) == ("looks at df: head", "3 rows × 2")
 
 
 def changes(
@@ -286,6 +267,18 @@ def test_the_question_lists_variables_files_and_the_rest():
     )  # fmt: skip
 
 
+def test_changed_cells_are_shown_before_the_decision_and_after_it():
+    cells = "-qty[3]  4\n+qty[3]  99"
+    change = RATIO.model_copy(update={"summary": "qty: 1 value changed", "cells": cells})
+    waiting = asked(rehearsal=REHEARSAL.model_copy(update={"variables": (change,)}))
+    ran = done(waiting.call, "", result=s.ToolResult(variables=(change,)))
+    for each in (waiting, ran):
+        removed = BeautifulSoup(run_html(one_call(each)), "html.parser").select(".ia-diff-removed")
+        assert [tag.get_text().strip() for tag in removed][:1] == ["-qty[3]  4"]
+    shown = approval_text(transcribe_call(waiting, CallContext(is_live=True)), color=False)
+    assert "      -qty[3]  4\n      +qty[3]  99" in shown
+
+
 def test_a_question_whose_effects_are_not_known_does_not_call_them_changes():
     effects = effects_of(
         asked(rehearsal=REHEARSAL.model_copy(update={"variables": (), "files": ()}))
@@ -401,7 +394,7 @@ def test_a_look_that_goes_on_is_a_line_in_a_saved_run() -> None:
     step = s.Step(number=1, executions=(TRIED,))
     drawn = run((step,), status=s.RunStatus.RUNNING, stop_reason=None, duration=None)
     assert ">looking…</em>" in run_html(drawn)
-    assert "… run_python sum(numbers) looking…" in render(drawn)
+    assert "… run_python works on numbers looking…" in render(drawn)
 
 
 @pytest.mark.parametrize("color", [True, False])
@@ -416,7 +409,7 @@ def test_a_look_that_goes_on_is_a_line_that_its_result_overwrites(color: bool) -
     before, during = (written(*each, color=color) for each in (events[:-1], events))
     live, after = during.removeprefix(before), written(*events, done, color=color)
     if color:
-        assert strip_escapes(live) == "  … run_python sum(numbers) looking…\n"
+        assert strip_escapes(live) == "  … run_python works on numbers looking…\n"
         assert after.removeprefix(during).startswith("\x1b[1A\r\x1b[J")
     else:
         assert (live, "looking" in after) == ("", False)

@@ -61,6 +61,14 @@ def test_the_trace_id_and_the_usage_stand_in_the_footer():
     assert soup.find("a") is None
 
 
+@pytest.mark.parametrize(("window", "share"), [(0, ""), (8_200, " · context 15% full · ")])
+def test_the_details_say_how_full_the_models_context_is(window: int, share: str):
+    html = run_html(detailed(0).model_copy(update={"window": window}))
+    footer = BeautifulSoup(html, "html.parser").select_one(".ia-footer").get_text()
+    assert share in footer
+    assert ("full" in footer) == bool(share)
+
+
 def test_brief_thoughts_stand_behind_the_footer_once_the_run_is_over():
     thought = said(s.ThinkingContent(thinking="Which columns?"), text("I look."))
     steps = (s.Step(number=1, message=thought, thinking_seconds=0.4),)
@@ -310,7 +318,7 @@ def text_of(html: str) -> str:
 
 
 def flat(text: str) -> str:
-    return " ".join(re.sub(r"[│┆]", " ", text).split())
+    return " ".join(re.sub(r"[│┆]", " ", text.replace("`", "")).split())
 
 
 VIEWS = {

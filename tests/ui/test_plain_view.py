@@ -303,6 +303,29 @@ def test_the_last_lines_of_a_running_call_are_overwritten_where_that_can_be(colo
         assert (live, "\x1b" in after) == ("", False)
 
 
+@pytest.mark.parametrize("color", [True, False])
+def test_a_call_that_is_being_written_is_a_line_that_is_overwritten_where_that_can_be(color: bool):
+    def piece(written_text: str, number: int = 0) -> s.MessageDelta:
+        call_of = {
+            "kind": "call",
+            "call": number,
+            "name": f"run{number}\u202e",
+            "text": written_text,
+        }
+        return s.MessageDelta.model_validate({"step": 1} | call_of)
+
+    begin = (*FIRST, delta("I look."))
+    pieces = [piece("a = 1\nb"), piece(" = 2\nc = 3"), piece("x", 1)]
+    before, during = written(*begin, color=color), written(*begin, *pieces, color=color)
+    live = strip_escapes(during.removeprefix(before).replace("\x1b[1A\r\x1b[J", "^"))
+    lines = [f"  ▸ run0⟨U+202E⟩ · writing… {n} lines\n" for n in (2, 3)]
+    last = "  ▸ run1⟨U+202E⟩ · writing… 1 line\n"
+    assert live == ("\n" + "^".join([*lines, lines[1] + last]) if color else "")
+    whole = written(*begin, *pieces, ended("I look."), color=color)
+    assert whole.count("I look.") == 1
+    assert whole.removeprefix(during) == ("\x1b[2A\r\x1b[J" if color else "\n")
+
+
 HIDING = {
     "an override": ("report\u202efdp.exe", "report⟨U+202E⟩fdp.exe"),
     "an embedding": ("a\u202bb\u202c", "a⟨U+202B⟩b⟨U+202C⟩"),

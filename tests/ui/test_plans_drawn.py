@@ -181,11 +181,12 @@ def test_a_plan_that_is_left_waiting_says_so_in_the_terminal():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_calls_of_a_planning_run_are_planned(kind: str):
+def test_calls_of_a_planning_run_are_planned_and_stand_only_in_the_plans_card(kind: str):
     dry = done(PLAN[0].call, "Planned.", dry_run=True)
     step = s.Step(number=1, message=said(dry.call), executions=(dry,))
     story = told(run((step,), stop_reason=s.StopReason.PLANNED))[kind]
-    assert "planned" in story
+    assert ("[planned]" in story) == (kind == "plain")
+    assert "Planned: nothing was run for it." in story
     assert "dry run" not in story
     assert "dry run" in told(run((step,)))[kind] or kind == "plain"
 
@@ -248,7 +249,7 @@ def test_a_standing_permission_names_its_scope():
     changes = {"decision": s.Decision.APPROVED, "decided_by": s.DecidedBy.FOLDER}
     ran = done(call("c1", "run_python", {"code": "1"}), "1", **changes)
     story = told(one_call(ran))["html"]
-    assert "approved for this folder" in story
+    assert "approved in this folder" in story
 
 
 # Checklists

@@ -73,7 +73,7 @@ def test_where_nothing_is_drawn_calls_are_lines_above_the_answer():
     assert plain.startswith("ipyagent · anthropic/claude-sonnet · done")
     assert "Revenue fell in **Q3 because of " in plain
     assert "✓ inspect_variable sales → 18,204 rows" in plain
-    assert 'run_python by_region.plot.bar(title="Revenue by region") → 2 rows × 2' in plain
+    assert "run_python plots by_region → 2 rows × 2" in plain
     assert len(plain.splitlines()) < 30
     long = run((s.Step(number=1, message=said(text("a" * SUMMARY + "bc"))),))
     assert str(saved_bundle(long)["text/plain"]).endswith("\n" + "a" * SUMMARY + "…")
@@ -261,9 +261,15 @@ def test_one_renderer_shows_success_and_failure():
     [
         ({}, "auto (confirm-sensitive)"),
         ({"decision": s.Decision.APPROVED, "decided_by": s.DecidedBy.BUTTON}, "approved by you"),
+        ({"decided_by": s.DecidedBy.SESSION}, "allowed for this session"),
+        ({"decided_by": s.DecidedBy.FOLDER}, "allowed in this folder"),
         (
-            {"decision": s.Decision.APPROVED, "decided_by": s.DecidedBy.SESSION},
-            "approved for this session",
+            {
+                "decision": s.Decision.APPROVED,
+                "decided_by": s.DecidedBy.BUTTON,
+                "proposed": {"code": "2"},
+            },
+            "edited and approved by you",
         ),
         (
             {
@@ -280,8 +286,10 @@ def test_one_renderer_shows_success_and_failure():
     ],
 )
 def test_a_card_says_how_the_call_was_decided(changes: dict[str, object], sentence: str):
-    story = told(one_call(done(call("c1", "run_python", {"code": "1"}), "ok", **changes)))
-    assert sentence in story["html"]
+    decided = one_call(done(call("c1", "run_python", {"code": "1"}), "ok", **changes))
+    assert sentence in told(decided)["html"]
+    if sentence.startswith(("allowed", "edited")):
+        assert sentence in transcribe(decided).steps[0].calls[0].verdict
 
 
 @pytest.mark.parametrize(
@@ -299,6 +307,35 @@ def test_a_run_that_did_not_finish_says_why(reason: s.StopReason, state: str, wo
     assert state_of(ended) == state
     assert public(page(ended), "run") == [state]
     assert all(words in each for each in told(ended).values())
+
+
+_CONTINUE, _AGAIN = "`%agent Continue` goes on from here", "To try again, run the cell again."
+_ASKED, _ANSWERED = s.Step(number=2), s.Step(number=2, finish_reason="stop")
+_LOOKED = one_call(done(call("c1", "list_files", {}), "a.csv")).steps[0]
+
+
+@pytest.mark.parametrize(
+    ("reason", "steps", "way"),
+    [
+        (s.StopReason.MAX_STEPS, (_LOOKED, _ANSWERED), _CONTINUE),
+        (s.StopReason.MAX_SECONDS, (_LOOKED,), _CONTINUE),
+        (s.StopReason.MAX_TOKENS, (_LOOKED,), _CONTINUE),
+        (s.StopReason.MAX_USD, (_LOOKED,), ""),
+        (s.StopReason.ERROR, (_ASKED,), _AGAIN),
+        (s.StopReason.ERROR, (_LOOKED, _ASKED), _CONTINUE),
+        (s.StopReason.ERROR, (_ANSWERED,), ""),
+        (s.StopReason.ERROR, (), ""),
+    ],
+)
+def test_what_to_type_to_go_on_does_nothing_twice(
+    reason: s.StopReason, steps: tuple[s.Step, ...], way: str
+):
+    has_failed = reason is s.StopReason.ERROR
+    status = s.RunStatus.ERROR if has_failed else s.RunStatus.DONE
+    error = "a/b refused the request.\nCheck the key." if has_failed else None
+    ended = run(steps, status=status, stop_reason=reason, error=error)
+    for words in (render(transcribe(ended)), saved_bundle(ended)["text/plain"]):
+        assert [each for each in (_CONTINUE, _AGAIN) if each in words] == [way] * bool(way)
 
 
 def test_code_in_our_own_words_is_drawn_as_code():

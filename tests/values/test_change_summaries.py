@@ -182,6 +182,37 @@ def test_arrow_columns_and_tables_are_compared():
     assert [each for each in told if each[1] != each[2]] == []
 
 
+CELLS = [
+    ("df.loc[1, 'mass'] = 99", ["-mass[1]  1", "+mass[1]  99"]),
+    ("df['mass'] += 1", [f"{s}mass[{n}]  {n + (s == '+')}" for n in range(3) for s in "-+"]),
+    ("df.loc[3, 'sex'] = 'a\\nb'", ["-sex[3]  male", "+sex[3]  a b"]),
+    ("df.loc[0, 'depth'] = None", ["-depth[0]  1.5", "+depth[0]  nan"]),
+    ("df.loc[0, 'eggs'] = 7", ["-eggs[0]  1", "+eggs[0]  7"]),
+    ("df = df[df.mass > 10]; df.loc[20, 'mass'] = 5", ["-mass[20]  20", "+mass[20]  5"]),
+    ("df.loc[3, 'island'] = 'Biscoe'", []),
+    ("df['ratio'] = 1.5", []),
+    ("df = df.sort_values('mass', ascending=False)", []),
+    ("df.loc[1, 'password'] = 'c'", []),
+    ("own.loc[0, 'x'] = Loud()", []),
+]
+
+
+@pytest.mark.parametrize(("code", "cells"), CELLS)
+def test_the_first_changed_cells_are_shown_with_their_old_and_new_values(
+    code: str, cells: list[str]
+):
+    class Loud:
+        def __repr__(self) -> str:
+            raise AssertionError("code of the user's ran")
+
+        __str__ = __eq__ = __repr__
+
+    table = birds().assign(password="b")
+    own = pd.DataFrame({"x": pd.Series([Loud()], dtype=object)})
+    found = changes_of(code, df=table, own=own, Loud=Loud)
+    assert [line for each in found.values() for line in each.cells.splitlines()] == cells
+
+
 def test_no_summary_tells_a_secret():
     key = "sk-proj-" + "Ab3" * 16
     cases: list[tuple[str, Any, str]] = [

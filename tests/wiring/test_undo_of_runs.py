@@ -145,14 +145,9 @@ def test_plain_objects_are_put_back_in_place(tmp_path: Path, kind: str):
 
 def test_what_a_dry_run_says_is_what_the_undo_does(tmp_path: Path):
     lab = Bench(tmp_path, df=frame(), n=1)
-    run = lab.change("df['c'] = 1\nn = 2\nnew = 3")
+    lab.change("df['c'] = 1\nn = 2\nnew = 3")
     said = lab.undo(dry_run=True)
-    before = f"would be as it was before run {run.id}"
-    assert said.restored == (
-        f"df {before} (3 × 3 → 3 × 2 · - c)",
-        f"n {before} (2 → 1)",
-        f"new {before} (removes it)",
-    )
+    assert said.restored == ("df: removes c", "n: 2 → 1", "removes new")
     assert list(lab.variables["df"]) == ["a", "b", "c"], "nothing was done"
     done = lab.undo()
     assert len(done.restored) == 3
@@ -389,9 +384,10 @@ def test_a_dry_run_stops_where_the_undo_stops(tmp_path: Path):
     calls = [{"name": "run_python", "arguments": {"code": f"x = {n}"}} for n in (2, 3, 4)]
     run = lab.run([*({"calls": [each]} for each in calls), "."], settings=YOLO, heard=do_mine)
     note = "x goes back only to what it was given between two calls"
-    for verb, dry_run in (("would be", True), ("is", False)):
+    done = f"x is as it was before run {run.id} (4 → 50)"
+    for line, dry_run in (("x: 4 → 50", True), (done, False)):
         report = lab.undo(dry_run=dry_run)
-        assert report.restored == (f"x {verb} as it was before run {run.id} (4 → 50)",)
+        assert report.restored == (line,)
         assert report.skipped == (note,)
     assert lab.variables["x"] == 50
 
@@ -487,7 +483,7 @@ def test_files_and_variables_go_back_together(tmp_path: Path):
     ]
     run = lab.run([{"calls": calls}, "Done."], settings=YOLO)
     report = lab.undo()
-    assert f"new.txt is as it was before run {run.id}" in report.restored
+    assert f"new.txt is as it was before run {run.id} (removes it)" in report.restored
     assert not (tmp_path / "new.txt").exists()
     lab.undo(report.id)
     assert (tmp_path / "new.txt").read_text() == "made\n"
@@ -507,7 +503,7 @@ def test_the_model_is_told_once_that_its_work_was_taken_back(tmp_path: Path):
 def test_a_run_takes_itself_back(tmp_path: Path):
     lab = Bench(tmp_path, n=1)
     run = lab.change("n = 2")
-    assert "n would be as it was" in str(run.undo(dry_run=True))
+    assert "n: " in str(run.undo(dry_run=True))
     assert lab.variables["n"] == 2
     lab.environment.undo.sessions.clear()  # as where its agent is gone
     assert "`%agent undo u1` takes this back" in str(run.undo())

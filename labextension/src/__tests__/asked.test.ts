@@ -25,7 +25,13 @@ afterEach(() => view.dispose());
 describe('an approval', () => {
   it('has a button for each way to decide, a reason, and what more than once covers', () => {
     view.update(asked({ approval: { ...APPROVAL, covers: 'Always covers it\u202e.' } }));
-    expect(names()).toEqual(['approve', 'always', 'folder', 'edit', 'deny', 'reason']);
+    expect(names()).toEqual(['approve', 'deny', 'reason', 'edit', 'more-ways', 'always', 'folder']);
+    const menu = view.element.querySelector<HTMLDetailsElement>('.ipyagent-always');
+    expect(menu?.open).toBe(false);
+    expect([...(menu?.querySelectorAll('button') ?? [])].map(e => e.dataset.ipyagent)).toEqual([
+      'always',
+      'folder'
+    ]);
     expect(find('always')?.textContent).toBe('Say always');
     expect(find('always')?.ariaLabel).toContain('Say always: run_python');
     const covers = view.element.querySelector('.ipyagent-covers');
@@ -34,6 +40,9 @@ describe('an approval', () => {
     expect(group?.ariaLabel).toBe('May run_python run?');
     view.update(asked({ approval: { ...APPROVAL, id: 'a9' } }));
     expect(view.element.querySelector('.ipyagent-covers')).toBeNull();
+    const choices = APPROVAL.choices.filter(({ answer }) => /approve|deny/.test(answer));
+    view.update(asked({ approval: { ...APPROVAL, id: 'a10', choices } }));
+    expect(view.element.querySelector('.ipyagent-always')).toBeNull();
   });
 
   it('stands in the card of its call, which the page can find by it', () => {

@@ -109,9 +109,9 @@ describe('a plan that waits (P28)', () => {
     const order = [...(group?.querySelectorAll('button, input') ?? [])];
     expect(order.map(each => (each as HTMLElement).dataset.ipyagent)).toEqual([
       'approve',
-      'edit',
       'deny',
-      'reason'
+      'reason',
+      'edit'
     ]);
     expect(order.every(each => each.hasAttribute('aria-label'))).toBe(true);
   });

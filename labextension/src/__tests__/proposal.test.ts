@@ -50,9 +50,9 @@ describe('a proposal', () => {
     const view = edit('', '\nx = 1\ny = 2');
     expect([...view.element.querySelectorAll('button')].map(label)).toEqual([
       'Approve: the change of the cell “x = 1”',
-      'Always: the change of the cell “x = 1”',
+      'Deny: the change of the cell “x = 1”',
       'Edit the change of the cell “x = 1”',
-      'Deny: the change of the cell “x = 1”'
+      'Always: the change of the cell “x = 1”'
     ]);
     expect(label(edit('', '').element)).toBe('the change of the cell without text');
     expect(label(insert({ source: 'plot()' }).element)).toBe('the new code cell “plot()”');

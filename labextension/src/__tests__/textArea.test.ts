@@ -1,6 +1,6 @@
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 
-import { textArea } from '../view/form';
+import { promptField, textArea } from '../view/form';
 
 // As JupyterLab's application does with each key that is pressed within a cell.
 const cancel = (event: Event) => {
@@ -15,4 +15,27 @@ const isKept = (inputType: string) => {
 it('takes line breaks, which JupyterLab cancels within a cell', () => {
   expect(isKept('insertLineBreak')).toBe(true);
   expect(isKept('historyUndo')).toBe(false);
+});
+
+it('indents by Tab, and leaves the field by Shift Tab', () => {
+  const field = textArea('arguments', 'Code', 'if x:\ny');
+  field.setSelectionRange(6, 6);
+  const press = (shiftKey: boolean) =>
+    field.dispatchEvent(new KeyboardEvent('keydown', { key: 'Tab', shiftKey, cancelable: true }));
+  expect([press(false), field.value]).toEqual([false, 'if x:\n    y']);
+  expect([press(true), field.value]).toEqual([true, 'if x:\n    y']);
+});
+
+it('asks by Enter, and begins a line by Shift Enter', () => {
+  const ask = vi.fn();
+  const field = promptField('follow-up', 'Ask', 'Ask a follow-up', ask);
+  const press = (shiftKey: boolean, isComposing = false) =>
+    field.dispatchEvent(
+      new KeyboardEvent('keydown', { key: 'Enter', shiftKey, isComposing, cancelable: true })
+    );
+  expect([press(true), press(false, true), ask.mock.calls.length]).toEqual([true, true, 0]);
+  expect([press(false), ask.mock.calls.length]).toEqual([false, 1]);
+  field.value = 'one\ntwo\nthree';
+  field.dispatchEvent(new InputEvent('input'));
+  expect(field.rows).toBe(3);
 });

@@ -63,6 +63,14 @@ export function describeWaiting({ approval, panel }: Waiting): string {
   return `ipyagent asks: ${what} in ${panel.title.label}`;
 }
 
+/** Describe an approval to its user, who knows the run by its prompt. */
+export function describeWithPrompt(waiting: Waiting): string {
+  const { runs = [] } = waiting.link.overview ?? {};
+  const run = runs.find(({ id }) => id === waiting.approval.run_id);
+  const prompt = reveal(run?.prompt.trim().split('\n')[0] ?? '').slice(0, ABOUT);
+  return `${describeWaiting(waiting)}${prompt === '' ? '' : `, for “${prompt}”`}`;
+}
+
 /** Return a selector of the forms that ask for an approval. */
 function formOf({ run_id, approval_id }: PendingApproval): string {
   return `[data-run="${CSS.escape(run_id)}"] [data-approval="${CSS.escape(approval_id)}"]`;

@@ -12,6 +12,7 @@ import { cellIds, mark, runBelow } from './cells';
 import type { Link } from './link';
 import type { Links } from './links';
 import { sharedNotebook } from './notebookTools';
+import { isPrompt } from './prompts';
 import { insertCells } from './sharedCells';
 
 const NO_CONNECTION =
@@ -104,12 +105,16 @@ function askBelow(links: Links, from: Element, prompt: string, isModelKept: bool
 }
 
 /** Run the cell with `from` again, with the model; return what became of it. */
-async function askAnew(links: Links, from: Element): Promise<string> {
+async function runAgain(links: Links, from: Element, isFresh: boolean): Promise<string> {
   const { panel, cell } = findBelow(links, from);
-  const reply = await linkOf(links, from)?.ask('fresh', { cell_id: cell.model.id });
-  if (reply === undefined) {
+  if (!isPrompt(cell.model.sharedModel.getSource())) {
+    return 'Run the cell itself: it holds more than a prompt';
+  }
+  const link = linkOf(links, from);
+  if (isFresh && (await link?.ask('fresh', { cell_id: cell.model.id })) === undefined) {
     return 'No connection to ipyagent in a kernel: run the cell with --fresh';
   }
+  void load(panel, link);
   void NotebookActions.runCells(panel.content, [cell], panel.sessionContext);
   return 'Asking the model';
 }
@@ -199,7 +204,7 @@ export function serveCards(links: Links): void {
   new CellFocus(links);
   host.insertCells = (...asked) => problemOf(() => insertBelow(links, ...asked));
   host.askBelow = (...asked) => problemOf(() => askBelow(links, ...asked));
-  host.askAnew = from => askAnew(links, from).catch((thrown: unknown) => String(thrown));
+  host.runAgain = (...asked) => runAgain(links, ...asked).catch(String);
   host.undo = (from, runId, isDry) =>
     linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry });
   host.chooseModel = from => chooseModel(linkOf(links, from));

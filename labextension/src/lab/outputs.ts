@@ -21,6 +21,7 @@ export interface SavedRun {
   cell_id: string | null;
   model: string;
   status: string;
+  stop_reason?: string | null;
   steps: SavedStep[];
   /** The calls that were taken back; absent without one. */
   taken_back?: string[];
@@ -29,6 +30,7 @@ export interface SavedRun {
 }
 
 export interface SavedStep {
+  finish_reason?: string | null;
   executions?: SavedCall[];
 }
 

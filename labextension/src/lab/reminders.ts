@@ -4,6 +4,7 @@ import { NotebookActions } from '@jupyterlab/notebook';
 
 import {
   describeWaiting,
+  describeWithPrompt,
   type QuestionCards,
   listWaiting,
   PANEL,
@@ -139,7 +140,7 @@ export class Reminder {
     const unseen = waiting.filter(each => this.isOutOfSight(each));
     const [first, ...others] = unseen;
     const more = others.length > 0 ? ` (and ${others.length} more)` : '';
-    const text = unseen.length > 0 ? `${describeWaiting(first)}${more}` : null;
+    const text = unseen.length > 0 ? `${describeWithPrompt(first)}${more}` : null;
     if (text === this.toast?.text) {
       return;
     }

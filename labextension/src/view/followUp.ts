@@ -1,6 +1,6 @@
 /** Ways to go on after a run: a line for the next prompt, and requests that an answer proposes. */
 import { h, setText } from './dom';
-import { button, field } from './form';
+import { button, promptField } from './form';
 import { host } from './host';
 import { withInlineCode } from './reveal';
 
@@ -21,7 +21,7 @@ export class FollowUpView {
     'data-lm-suppress-shortcuts': 'true'
   });
 
-  private input = field(
+  private input = promptField(
     'follow-up',
     'Ask a follow-up',
     'Ask a follow-up, in an agent cell below',
@@ -41,6 +41,15 @@ export class FollowUpView {
     } else if (!isShown) {
       this.element.replaceChildren();
     }
+  }
+
+  /** Return a button that goes on where a run stopped, once; null without a notebook. */
+  continueButton(): HTMLElement | null {
+    const hint = 'Go on where this run stopped, in an agent cell below';
+    const element = button('continue', 'Continue', hint, () => {
+      element.disabled = this.ask('Continue');
+    });
+    return host.askBelow && element;
   }
 
   /** Make the requests that the explorer proposes in an answer buttons. */

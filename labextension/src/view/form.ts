@@ -5,6 +5,9 @@ import { Child, h } from './dom';
 import { host } from './host';
 import { reveal } from './reveal';
 
+/** Lines of a prompt that are in sight. */
+const MOST_ROWS = 8;
+
 export type Decide = (answer: Answer) => void;
 
 /** Return a form with the controls of `build`; the first answer disables all. */
@@ -89,18 +92,46 @@ export function field(
   enter: () => void = () => undefined
 ): HTMLInputElement {
   const attributes = { class: 'ipyagent-reason', type: 'text', placeholder };
-  const element = h('input', {
-    ...attributes,
-    'data-ipyagent': name,
-    'aria-label': description
-  });
+  const named = { 'data-ipyagent': name, 'aria-label': description };
+  return withEnter(h('input', { ...attributes, ...named }), enter);
+}
+
+/** Return a field for a prompt: Enter calls `enter`, with Shift it begins a line. */
+export function promptField(
+  name: string,
+  placeholder: string,
+  description: string,
+  enter: () => void
+): HTMLTextAreaElement {
+  const attributes = { class: 'ipyagent-reason', rows: '1', placeholder };
+  const named = { 'data-ipyagent': name, 'aria-label': description };
+  const element = keepLineBreaks(withEnter(h('textarea', { ...attributes, ...named }), enter));
+  const grow = (): void => {
+    element.rows = Math.min(MOST_ROWS, element.value.split('\n').length);
+  };
+  ['input', 'focus', 'blur'].forEach(type => element.addEventListener(type, grow));
+  return element;
+}
+
+function withEnter<T extends HTMLElement>(element: T, enter: () => void): T {
   element.addEventListener('keydown', event => {
     // Enter may also confirm a character of an input method.
-    if (event.key === 'Enter' && !event.isComposing) {
+    if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) {
       event.preventDefault();
       enter();
     }
   });
+  return element;
+}
+
+/** Keep line breaks: JupyterLab cancels each one within a cell, which its editor handles itself. */
+function keepLineBreaks(element: HTMLTextAreaElement): HTMLTextAreaElement {
+  const keepLineBreak = (event: InputEvent): void => {
+    if (event.inputType === 'insertLineBreak') {
+      event.stopImmediatePropagation();
+    }
+  };
+  element.addEventListener('beforeinput', keepLineBreak, { capture: true });
   return element;
 }
 
@@ -114,14 +145,13 @@ export function textArea(name: string, description: string, text: string): HTMLT
   });
   element.value = text;
   element.rows = Math.min(16, text.split('\n').length + 1);
-  // JupyterLab cancels each line break within a cell, which its editor handles itself.
-  const keepLineBreak = (event: InputEvent): void => {
-    if (event.inputType === 'insertLineBreak') {
-      event.stopImmediatePropagation();
+  element.addEventListener('keydown', event => {
+    if (event.key === 'Tab' && !event.shiftKey && !event.ctrlKey) {
+      event.preventDefault();
+      element.setRangeText('    ', element.selectionStart, element.selectionEnd, 'end');
     }
-  };
-  element.addEventListener('beforeinput', keepLineBreak, { capture: true });
-  return element;
+  });
+  return keepLineBreaks(element);
 }
 
 /** Return a form with a button for each choice, one to `edit` (null for none), and a reason. */
@@ -134,17 +164,24 @@ export function approvalForm(
   return answerForm(approval.question, decide, send => {
     const hint = 'Reason (optional)';
     const reason = field('reason', hint, `Reason for the decision on ${about} (optional)`);
-    const buttons = approval.choices.map(({ answer, label }) =>
-      button(answer, label, `${label}: ${about}`, () =>
-        send({ decision: answer, reason: reason.value.trim() })
-      )
+    const [once, lasting] = [true, false].map(isOnce =>
+      approval.choices
+        .filter(({ answer }) => (answer === 'approve' || answer === 'deny') === isOnce)
+        .map(({ answer, label }) =>
+          button(answer, label, `${label}: ${about}`, () =>
+            send({ decision: answer, reason: reason.value.trim() })
+          )
+        )
     );
-    if (edit !== null) {
-      const press = (): void => edit(send);
-      buttons.splice(-1, 0, button('edit', 'Edit', `Edit ${about}`, press));
-    }
-    const { covers } = approval;
-    const note = covers === '' ? null : h('p', { class: 'ipyagent-covers' }, reveal(covers));
-    return [...buttons, reason, note];
+    const change = edit && button('edit', 'Edit', `Edit ${about}`, () => edit(send));
+    return [...once, reason, change, alwaysMenu(lasting, approval.covers)];
   });
+}
+
+/** Return a menu of approvals that last, which says what they cover; null without any. */
+function alwaysMenu(buttons: readonly Child[], covers: string): HTMLElement | null {
+  const note = covers === '' ? null : h('p', { class: 'ipyagent-covers' }, reveal(covers));
+  const head = h('summary', { class: 'ipyagent-button', 'data-ipyagent': 'more-ways' }, 'Always…');
+  const menu = h('details', { class: 'ipyagent-always' }, head, ...buttons, note);
+  return buttons.length === 0 ? null : menu;
 }

@@ -12,8 +12,11 @@ interface Host {
    * is kept; returns null, or why it cannot.
    */
   askBelow: ((from: Element, prompt: string, isModelKept: boolean) => string | null) | null;
-  /** Runs the cell with this element again, with the model; returns what became of it. */
-  askAnew: ((from: Element) => Promise<string>) | null;
+  /**
+   * Runs the cell with this element again, with the model also where a recording fits if it
+   * `isFresh`; returns what became of it.
+   */
+  runAgain: ((from: Element, isFresh: boolean) => Promise<string>) | null;
   /** Lets the user choose the model of the next prompts; returns whether one was chosen. */
   chooseModel: ((from: Element) => Promise<boolean>) | null;
   /**
@@ -28,7 +31,7 @@ export const host: Host = {
   typeset: null,
   insertCells: null,
   askBelow: null,
-  askAnew: null,
+  runAgain: null,
   chooseModel: null,
   undo: null
 };

@@ -49,12 +49,25 @@ export function insert(from: Element, sources: readonly string[]): Promise<strin
 
 /** Return a button that runs a replayed cell again, with the model; null outside of a notebook. */
 export function askAnew(): HTMLElement | null {
-  const { askAnew: ask } = host;
-  if (ask === null) {
+  return runningButton('ask-anew', 'Ask anew', 'Run this cell again, and ask the model', true);
+}
+
+/** Return a button that runs the cell of a failed run again; null outside of a notebook. */
+export function tryAgain(): HTMLElement | null {
+  return runningButton('try-again', 'Try again', 'Run this cell again', false);
+}
+
+function runningButton(
+  name: string,
+  label: string,
+  hint: string,
+  isFresh: boolean
+): HTMLElement | null {
+  const { runAgain } = host;
+  if (runAgain === null) {
     return null;
   }
-  const hint = 'Run this cell again, and ask the model';
-  const place: HTMLElement = confirmingButton('ask-anew', 'Ask anew', hint, () => ask(place));
+  const place: HTMLElement = confirmingButton(name, label, hint, () => runAgain(place, isFresh));
   return place;
 }
 

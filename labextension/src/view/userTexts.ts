@@ -2,7 +2,7 @@
 import type { ToRun } from '../channel';
 import type { Steering, Unsent } from '../protocol';
 import { h, Slot } from './dom';
-import { button, field } from './form';
+import { button, promptField } from './form';
 import { keep, place } from './morph';
 import type { Part } from './own';
 import { reveal } from './reveal';
@@ -56,7 +56,7 @@ export class UnsentPart implements Part<Unsent> {
 /** The field for the next text. */
 export class SayPart implements Part<Steering> {
   private problem = new Slot(h('div'));
-  private input = field('say', '', 'Say something to the agent', () => this.sendText());
+  private input = promptField('say', '', 'Say something to the agent', () => this.sendText());
   private element = keep(
     h('div', { 'data-lm-suppress-shortcuts': 'true' }, this.problem.element, this.input)
   );

@@ -188,6 +188,7 @@ class AgentLoop(StepMachine):
             replayed=self.replayed,
             confirm_mode=self.config.agent.confirm_mode,
             max_steps=self.config.agent.max_steps,
+            window=self.window or 0,
             verbose=self.config.logging.verbose,
         )
         known_prompt = self.system_prompt == conversation.newest_prompt

@@ -256,7 +256,10 @@ Kind = Literal["code", "markdown", "raw"]
 
 @dataclass(frozen=True)
 class NotebookCell:
-    """A cell of a notebook: its position from 0 and its id, "" in formats that have none."""
+    """A cell of a notebook: its position from 0 and its id, "" in formats that have none.
+
+    `counts` are the execution counts of all cells.
+    """
 
     number: int
     id: str
@@ -267,12 +270,17 @@ class NotebookCell:
     """The outputs in nbformat."""
     locked: bool = False
     """True if the user locked it against changes."""
+    counts: tuple[int | None, ...] = field(default=(), repr=False)
 
     @property
     def title(self) -> str:
-        """The cell as the page numbers it, or by its position before it has run."""
-        count = self.execution_count
-        return f"cell [{count}]" if count else f"cell #{self.number}"
+        """The cell as users see it: by its count, or by its place below one that has a count."""
+        upward = reversed(self.counts[: self.number + 1])
+        below, count = next((each for each in enumerate(upward) if each[1]), (0, None))
+        if not count:
+            return f"cell {self.number + 1} from the top"
+        place = {0: "cell", 1: "the cell below"}.get(below, f"cell {below} below")
+        return f"{place} [{count}]"
 
 
 @dataclass(frozen=True)
@@ -284,12 +292,17 @@ class OpenNotebook:
     client: str | None = None
     """The client that asked for the running cell: several notebooks can share a kernel."""
     name: str = "this notebook"
+    running: tuple[str | None, int | None] = None, None
+    """The running cell's id, and the count that it will have."""
 
     def cells(self) -> list[NotebookCell]:
         """Return its current cells; raises PageError, as all of these do."""
         reply = self._ask("cells")
+        asking, count = self.running
         try:
-            return [_as_cell(number, each) for number, each in enumerate(reply["cells"])]
+            data = reply["cells"]
+            counts = tuple(count if c["id"] == asking else c.get("execution_count") for c in data)
+            return [_as_cell(number, each, counts) for number, each in enumerate(data)]
         except (KeyError, TypeError):
             raise PageError("the page sent an invalid notebook") from None
 
@@ -342,7 +355,8 @@ class OpenNotebooks:
             except PageError as error:  # a page that is gone cannot say so
                 failed = error
                 continue
-            return OpenNotebook(page, client=self.client)
+            running = self.cell_id, self.number
+            return OpenNotebook(page, client=self.client, running=running)
         if failed is not None:
             raise failed
         return None
@@ -408,7 +422,7 @@ def _saved_path(shell: Shell) -> Path | None:
     return path if path.is_absolute() else None
 
 
-def _as_cell(number: int, data: JsonDict) -> NotebookCell:
+def _as_cell(number: int, data: JsonDict, counts: tuple[int | None, ...]) -> NotebookCell:
     return NotebookCell(
         number,
         str(data["id"]),
@@ -417,6 +431,7 @@ def _as_cell(number: int, data: JsonDict) -> NotebookCell:
         data.get("execution_count"),
         tuple(data.get("outputs") or ()),
         bool(data.get("locked")),
+        counts,
     )
 
 

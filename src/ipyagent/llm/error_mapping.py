@@ -249,8 +249,7 @@ def add_advice(
     """Return the error with a second line: where the model was asked, and what to do."""
     wait = getattr(failure, "retry_after", None)
     waits = f" The service asks to wait {wait:g} s." if wait else ""
-    step = f"{next_step(where, model, status, trouble)} Then run the cell again."
-    text = f"{failure}\n{asked_at(where)}{waits} {step}"
+    text = f"{failure}\n{asked_at(where)}{waits} {next_step(where, model, status, trouble)}"
     advice = (
         ModelUnavailableError(text, wait)
         if isinstance(failure, ModelUnavailableError)

@@ -208,7 +208,8 @@ class VariableChange(Model):
 
     `summary` is what is different in it: "10 → 12", "+ ratio (float64) · 2 rows dropped".
     `kept` says why the change cannot be taken back; "" if it can. `content` is its size, types and
-    a digest of what it holds now, by which a replay compares it.
+    a digest of what it holds now, by which a replay compares it. `cells` are the first changed
+    cells of a table, as lines of a diff.
     """
 
     name: Text
@@ -217,6 +218,7 @@ class VariableChange(Model):
     summary: Text = Field(default="", exclude_if=lambda text: text == "")
     kept: Text = Field(default="", exclude_if=lambda text: text == "")
     content: Text = Field(default="", exclude_if=not_)
+    cells: Text = Field(default="", exclude_if=not_)
 
 
 class TruncationConfig(Model):
@@ -432,6 +434,8 @@ class Preview(Model):
     kind: Literal["code", "diff", "arguments"]
     text: Text
     language: str = "text"
+    place: Text = Field(default="", exclude_if=not_)
+    """The notebook's cell that it is about, in words."""
 
 
 class RehearsalOutcome(StrEnum):

@@ -192,7 +192,8 @@ class Run(ForeignModel):
     """Everything that one prompt led to: every step, every call, and the outcome.
 
     `agent` is the profile that answered, `parent_id` the run within which this one was begun,
-    `verbose` how much of it is expanded (0 to 3).
+    `verbose` how much of it is expanded (0 to 3), `window` how many tokens its model reads at once,
+    or 0.
     """
 
     id: str = Field(validation_alias=AliasChoices("id", "run_id"))
@@ -213,6 +214,7 @@ class Run(ForeignModel):
     """The run of which this one is a replay."""
     confirm_mode: str = ""
     max_steps: Count = 0
+    window: Count = Field(default=0, exclude_if=not_)
     verbose: Count = 0
     plan_id: str | None = None
     plan: tuple[PlanStep, ...] = ()
@@ -379,6 +381,8 @@ class Run(ForeignModel):
         known = [each for each in costs if each is not None]
         return sum(known) if known else None
 
+    cost = cost_usd
+
     @property
     def unmet(self) -> tuple[Expectation, ...]:
         """The expectations of its cell that do not hold."""
@@ -391,11 +395,6 @@ class Run(ForeignModel):
             raise RunFailedError(self.error or ended)
         if self.unmet:
             raise RunFailedError("\n".join(map(str, self.unmet)))
-
-    @property
-    def cost(self) -> float | None:
-        """The same as `cost_usd`."""
-        return self.cost_usd
 
     def to_output_dict(self) -> JsonDict:
         """Return a JSON-ready summary for scripts: status, output, tools used, duration, model.

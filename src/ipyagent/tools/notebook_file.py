@@ -171,7 +171,7 @@ class NotebookFile:
 
     def cells(self) -> list[NotebookCell]:
         """Return the cells."""
-        return [_parse_cell(number, each) for number, each in enumerate(self._notebook["cells"])]
+        return _parse_cells(self._notebook)
 
     def insert(self, index: int, kind: str, source: str) -> str:
         """Insert a cell; return its id, or "" in formats without ids."""
@@ -238,7 +238,13 @@ def _with_ids(notebook: JsonDict) -> JsonDict:
     return notebook | {"cells": cells}
 
 
-def _parse_cell(number: int, raw: JsonDict) -> NotebookCell:
+def _parse_cells(notebook: JsonDict) -> list[NotebookCell]:
+    cells = notebook["cells"]
+    counts = tuple(each.get("execution_count") for each in cells)
+    return [_parse_cell(number, each, counts) for number, each in enumerate(cells)]
+
+
+def _parse_cell(number: int, raw: JsonDict, counts: tuple[int | None, ...]) -> NotebookCell:
     return NotebookCell(
         number,
         raw.get("id", ""),
@@ -247,6 +253,7 @@ def _parse_cell(number: int, raw: JsonDict) -> NotebookCell:
         raw.get("execution_count"),
         tuple(raw.get("outputs", ())),
         raw.get("metadata", {}).get("editable") is False,
+        counts,
     )
 
 
@@ -268,8 +275,7 @@ def render_notebook(name: str, cells: list[NotebookCell], running_id: str | None
 def render_saved(text: str) -> str:
     """Return the cells of a notebook's file as text; the file's own text if it is invalid."""
     try:
-        cells = [_parse_cell(number, each) for number, each in enumerate(json.loads(text)["cells"])]
-        return render_notebook("notebook", cells, None)
+        return render_notebook("notebook", _parse_cells(json.loads(text)), None)
     except Exception:  # a damaged notebook fails in as many ways as it can be damaged
         return text
 

@@ -120,7 +120,7 @@ class NotebookTools:
         self._inserted.setdefault(document.name, set()).add(cell_id)
         id_text = f" (id={cell_id})" if cell_id else ""
         output = f"inserted a {kind} cell as #{place} in {document.name}; it was not run{id_text}"
-        title = f"cell #{place} of {document.name}"
+        title = f"{_name_place(cells, place)} of {document.name}"
         change = CellChange(path, title, place, cell_id, kind, None, source)
         return _with_undo(output, document, change)
 
@@ -149,12 +149,13 @@ class NotebookTools:
         document, before = self._find_document(path), b""
         if document is None:
             self._check_proposable(kind, index)
+            place = "the next cell"
         else:
             cells = document.cells()
-            self._insert_position(document, cells, index)
+            place = _name_place(cells, self._insert_position(document, cells, index))
             before = _fingerprint_at(cells, index)
         self._previews.add(digest_json(["insert", source, kind, index, path]), before)
-        return Preview(kind="code", language=_LANGUAGES[kind], text=source)
+        return Preview(kind="code", language=_LANGUAGES[kind], text=source, place=place)
 
     def _preview_edit(self, cell: CellRef, source: str, path: str | None = None) -> Preview:
         document = self._require_document(path)
@@ -164,7 +165,7 @@ class NotebookTools:
             raise InvalidArgumentsError(f"{name} holds exactly that; nothing to do")
         change = Change(name, _diff_bytes(old.source), _diff_bytes(source), "")
         self._previews.add(digest_json(["edit", cell, source, path]), fingerprint(old))
-        return Preview(kind="diff", language="diff", text=change.diff())
+        return Preview(kind="diff", language="diff", text=change.diff(), place=old.title)
 
     def _find_document(self, path: str | None) -> Document | None:
         """Return the notebook; None: the kernel's own, and no page shows it."""
@@ -253,8 +254,8 @@ def find_cell(cells: list[NotebookCell], cell: CellRef) -> NotebookCell:
         if each.id and each.id == cell:
             return each
     if isinstance(cell, str) and not re.fullmatch(r"-?[0-9]{1,9}", cell):
-        unknown = InvalidArgumentsError(f"no cell has the id {cell!r}")
-        raise unknown.advise("(read_notebook shows them.)")
+        unknown = InvalidArgumentsError("the notebook has no such cell")
+        raise unknown.advise(f"(No cell has the id {cell!r}; read_notebook shows them.)")
     number = int(cell)
     if not 0 <= number < len(cells):
         raise InvalidArgumentsError(
@@ -271,6 +272,12 @@ def _find_editable(cells: list[NotebookCell], cell: CellRef) -> NotebookCell:
             f"{target.title} is locked: its metadata says that it is not editable"
         )
     return target
+
+
+def _name_place(cells: list[NotebookCell], place: int) -> str:
+    """Return the title of a cell that is to be inserted there."""
+    counts = tuple([cell.counts[cell.number] for cell in cells[:place]])
+    return NotebookCell(place, "", "", "", counts=(*counts, None)).title
 
 
 def fingerprint(cell: NotebookCell) -> bytes:
@@ -337,7 +344,7 @@ class RunCellTool:
     def _preview_cell(self, cell: CellRef) -> Preview:
         _, target = self._find_runnable(cell)
         self._previews.add(digest_json([cell]), fingerprint(target))
-        return Preview(kind="code", language="python", text=target.source)
+        return Preview(kind="code", language="python", text=target.source, place=target.title)
 
     def _take_approved_cell(self, cell: CellRef) -> tuple[OpenNotebook, NotebookCell]:
         notebook, target = self._find_runnable(cell)

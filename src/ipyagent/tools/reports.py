@@ -227,7 +227,8 @@ def _read_variables(changes: list[JsonDict]) -> Iterator[VariableChange]:
     for change in changes[:_CHANGES]:
         if len(change["name"]) > _TEXT or len(change["type"]) > _TEXT:
             raise ValueError("a name is too long")
-        cut = {key: str(text)[:_TEXT] for key, text in change.items()}
+        limits = dict.fromkeys(change, _TEXT) | {"cells": 3 * _TEXT}
+        cut = {key: str(text)[: limits[key]] for key, text in change.items()}
         yield VariableChange.model_validate(cut)
 
 

@@ -48,7 +48,7 @@ from ipyagent.ui.sanitize import (
     markdown_blocks,
     markdown_to_html,
 )
-from ipyagent.ui.transcribe.call import OPEN
+from ipyagent.ui.transcribe.call import OPEN, PLANNED
 
 _FEW, _MANY = 2, 20
 """Looks in a row that are always shown each; and steps of a run that is on behind one line."""
@@ -176,7 +176,7 @@ def _steps(drawn: transcript.Transcript, draw_step: DrawStep, start: int) -> Ite
     """Yield the steps: those of a finished run stand behind one line, else looks in a row do."""
     steps, at = drawn.steps, drawn.todos_at
     is_folded = drawn.is_over and drawn.verbose < OPEN and any(each.is_answer for each in steps)
-    last = max((place for place, each in enumerate(steps) if is_folded and each.calls), default=-1)
+    last = max((n for n, each in enumerate(steps) if is_folded and _calls(each)), default=-1)
 
     def group_of(place: int) -> tuple[bool, int]:
         is_behind = _stands_back(steps[place], is_folded=is_folded, is_last=place == last)
@@ -185,7 +185,7 @@ def _steps(drawn: transcript.Transcript, draw_step: DrawStep, start: int) -> Ite
     for (is_behind, _), group in groupby(range(start, len(steps)), group_of):
         places = [*group]
         span, parent = steps[places[0] : places[-1] + 1], "r"
-        lines = sum(len([*each.calls, *_media(each)]) + bool(each.text) for each in span)
+        lines = sum(len([*_calls(each), *_media(each)]) + bool(each.text) for each in span)
         if is_behind and lines > (1 if is_folded else _FEW):
             parent = f"r/g{places[0]}"
             yield Block(parent, "r", _fold_line(span))
@@ -209,13 +209,18 @@ def _stands_back(step: transcript.Step, *, is_folded: bool, is_last: bool) -> bo
     Figures are in sight, tables only as the last that the answer follows.
     """
     media = _media(step)
-    is_open = any(call.is_open or call.is_dry for call in step.calls)
+    is_open = any(call.is_open or call.is_dry for call in _calls(step))
     if step.is_answer or step.user_texts or step.images or is_open:
         return False
     if is_folded:
         return not (any(map(_is_figure, media)) or (is_last and media))
-    only_looked = {*map(_kind_of, step.calls)} == {"look"}
+    only_looked = {*map(_kind_of, _calls(step))} == {"look"}
     return only_looked and not (media or step.text or step.notes)
+
+
+def _calls(step: transcript.Step) -> list[transcript.Call]:
+    """Return the calls of a step; those of a plan stand in the card of the plan."""
+    return [each for each in step.calls if each.badge != PLANNED]
 
 
 def _media(step: transcript.Step) -> list[transcript.Media]:
@@ -228,7 +233,7 @@ def _is_figure(media: transcript.Media) -> bool:
 
 def _fold_line(steps: Sequence[transcript.Step]) -> str:
     """Return the line for steps: how many of each kind, and what they changed."""
-    calls = [call for step in steps for call in step.calls]
+    calls = [call for step in steps for call in _calls(step)]
     counts = Counter(map(_kind_of, calls))
     looks = counts.pop("look", 0)
     named = {1: "Looked once", 2: "Looked twice"}.get(looks, f"Looked {looks} times")
@@ -319,10 +324,14 @@ def step_blocks(
     parts = [("i", _all_media(step.images))]
     for place, call in enumerate(step.calls):
         name, media = f"c{place}", call.result.media if call.result else ()
-        parts += [
-            (name, keep(f"{key}/{name}", call_html, call)),
-            (f"{name}/m", keep(f"{key}/{name}/m", _all_media, media)),
-        ]
+        parts += (
+            []
+            if call.badge == PLANNED
+            else [
+                (name, keep(f"{key}/{name}", call_html, call)),
+                (f"{name}/m", keep(f"{key}/{name}/m", _all_media, media)),
+            ]
+        )
     yield from _children(key, [*parts, ("z", note_html(step.facts))])
 
 
@@ -416,6 +425,7 @@ def _call_body(call: transcript.Call, name: str) -> str:
         element("p", "caption", caption),
         request,
         *(f"<p><em>{escape(text)}</em></p>" for text in remarks if text),
+        *(_effect(each, "div") for each in call.gist.changes if each.diff),
         *map(pre, words.texts_beside_line(call)),
         *map(note_html, call.facts),
     ]
@@ -458,9 +468,10 @@ def _effects(effects: transcript.Effects, *, with_media: bool = False) -> str:
     return element("div", "effects", "".join(parts), ' data-ipyagent="effects"')
 
 
-def _effect(line: transcript.EffectLine) -> str:
+def _effect(line: transcript.EffectLine, tag: str = "li") -> str:
     change = "" if line.change == "other" else f'<b class="ia-{line.change}">{line.change}</b> '
-    return f"<li>{change}{escape(line.text)}{diff_html(line.diff) if line.diff else ''}</li>"
+    diff = diff_html(line.diff) if line.diff else ""
+    return f"<{tag}>{change}{escape(line.text)}{diff}</{tag}>"
 
 
 def _all_media(media: Iterable[transcript.Media]) -> str:
@@ -482,7 +493,8 @@ def _footer(footer: transcript.Footer, model: str) -> str:
     title = words.join_facts([footer.duration, model, footer.numbers, "details"])
     body = "".join([*map(fold_html, footer.folds), note_html(facts)])
     is_open = any(each.is_open for each in footer.folds)
-    return details(f"<small>{escape(title)}</small>", body, 'class="ia-footer"', is_open=is_open)
+    kind = "ia-footer ia-doubtful" if footer.numbers else "ia-footer"
+    return details(f"<small>{escape(title)}</small>", body, f'class="{kind}"', is_open=is_open)
 
 
 def _notes(texts: Iterable[str]) -> str:

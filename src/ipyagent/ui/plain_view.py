@@ -12,7 +12,7 @@ from ipyagent import schema
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.shell import Frontend
-from ipyagent.plaintext import reveal_prose, strip_escapes, visible
+from ipyagent.plaintext import plural, reveal_prose, strip_escapes, visible
 from ipyagent.schema.events import Decisions
 from ipyagent.ui.plain_text import TextPrinter, plan_effects_text, plan_text, prose, render, wrap
 from ipyagent.ui.questions import InputAsker, choose_asker, print_approval
@@ -101,7 +101,7 @@ class PlainView:
             case schema.Compacted():
                 self._out.line(reveal(run.steps[-1].notes[-1]), "dim")
             case schema.RetryScheduled():
-                self._stream.close()
+                self._stream.end()
                 self._out.line(reveal(run.steps[-1].notes[-1]), "yellow")
             case schema.StepFinished() if run.verbose >= COUNTED:
                 self._out.line(step_facts(run.steps[-1], run.verbose), "dim")
@@ -110,12 +110,12 @@ class PlainView:
             case schema.UserTextsChanged():
                 self._out.print_user_texts(transcribe_unsent(run))
             case schema.RunFinished():
-                self._stream.close()
+                self._stream.end()
                 self._out.print_user_texts(transcribe_unsent(run))
                 self._out.line("\n".join(reveal(str(each)) for each in run.unmet), "yellow")
                 self._out.print_end(transcribe(run))
             case schema.MessageStarted():
-                self._stream.close()
+                self._stream.end()
             case schema.MessageDelta(kind="text" | "thinking" as kind, text=text):
                 self._stream.add(kind, text, run.verbose)
             case schema.MessageFinished():
@@ -128,6 +128,9 @@ class PlainView:
     def _show_call(self, event: schema.Event, state: schema.RunState) -> None:
         run, asked = state.run, state.decisions.asked
         match event:
+            case schema.MessageDelta() if self._out.color and state.open_message:
+                self._stream.close()
+                self._live.draw(map(_written_line, state.open_message.calls))
             case schema.ToolStarted(execution=execution) | schema.ToolEdited(execution=execution):
                 if is_tried(execution):
                     line = TextPrinter(str, color=False).call_line(_call(run, execution), "")
@@ -156,7 +159,7 @@ class PlainView:
             self._plan = run.plan
 
     def _end_message(self, event: schema.MessageFinished, run: schema.Run) -> None:
-        if self._stream.close() or event.message is None:
+        if self._stream.end() or event.message is None:
             return
         if thinking := transcribe_thinking(run.steps[-1], is_open=run.verbose >= OPEN):
             self._out.print_thinking(thinking)
@@ -176,10 +179,11 @@ class _Stream:
         self._filter = ProseFilter()
         self._kind = ""
         self._begun = 0.0
-        self._shows_thinking = False
+        self._shows_thinking = self._has_written = False
 
     def add(self, kind: str, text: str, verbose: int) -> None:
         """Write a piece; thinking only if it is dimmed or asked for."""
+        self._has_written = True
         if kind != self._kind:
             self.close()
             self._kind = kind
@@ -193,8 +197,14 @@ class _Stream:
         elif self._shows_thinking:
             self._out.put(text, "dim")
 
-    def close(self) -> bool:
-        """End the streaming text, or the thinking with its duration; return whether any."""
+    def end(self) -> bool:
+        """End the reply; return whether anything of it was written."""
+        self.close()
+        was_written, self._has_written = self._has_written, False
+        return was_written
+
+    def close(self) -> None:
+        """End the streaming text, or the thinking with its duration."""
         kind, self._kind = self._kind, ""
         rest = self._filter.flush()
         if kind == "text":
@@ -203,7 +213,6 @@ class _Stream:
             took = thinking_title(time.monotonic() - self._begun).removeprefix("Thinking")
             self._out.put(rest if self._shows_thinking else took, "dim")
         self._out.line("")
-        return bool(kind)
 
 
 class _LiveLines:
@@ -230,6 +239,11 @@ class _LiveLines:
         if self._height:
             self._out.write(f"\x1b[{self._height}A\r\x1b[J")
             self._height = 0
+
+
+def _written_line(call: schema.MessageDelta) -> str:
+    """Return the line of a call that is coming in."""
+    return f"▸ {reveal(call.name)} · writing… {plural(call.text.count(chr(10)) + 1, 'line')}"
 
 
 def _call(run: schema.Run, execution: schema.ToolExecution, *, was_asked: bool = False) -> Call:

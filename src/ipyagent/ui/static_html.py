@@ -24,6 +24,7 @@ from ipyagent.ui.reveal import clip_output, shorten
 from ipyagent.ui.transcribe.call import call_glyph
 from ipyagent.ui.transcribe.call_texts import (
     mask_run,
+    name_cell,
     output_text,
     result_facts,
     summarize_arguments,
@@ -225,7 +226,7 @@ def node_text(node: schema.Node) -> str:
 
 
 def _execution_text(execution: schema.ToolExecution) -> str:
-    call = execution.call
+    call = name_cell(execution, execution.call)
     call = call.model_copy(update={"arguments": mask_arguments(call.arguments)})
     glyph, _ = call_glyph(execution)
     return f"{glyph} {call.name} {summarize_arguments(call)}"

@@ -5,6 +5,7 @@ The calls of this kernel that can be taken back are remembered, within a limit o
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -250,24 +251,22 @@ class Undo:
     def run(self, *, dry_run: bool = False) -> UndoReport:
         """Take it back, or find out what that would do: the report says what stays, and why."""
         record = CallRecord("", "", undoes=tuple(self.records))
-        is_as = f"{'would be' if dry_run else 'is'} as it was before {self.title}"
-        done, changed, kept = self._restore_variables(record, dry_run=dry_run)
-        lines = [
-            f"{one_line(name)} {is_as}" + (f" ({text})" if text else "")
-            for name, text in done.items()
-        ]
+        variables, changed, kept = self._restore_variables(record, dry_run=dry_run)
+        done = [(one_line(name), text) for name, text in variables.items()]
         for change in (cell for each in reversed(self.records) for cell in reversed(each.cells)):
             try:
                 if dry_run:
                     self.environment.check_cell(change)
                 else:
                     record.cells = (self.environment.revert_cell(change), *record.cells)
-                lines.append(f"{change.title} {is_as}")
+                done.append((change.title, _describe_change(change.after, change.before)))
             except AgentError as error:
                 changed.append(str(error))
         files = [change for each in self.records for change in each.files]
         undone = self._checkpoints.undo(files, dry_run=dry_run)
-        lines += [f"{spell(path)} {is_as}" for path in undone.restored]
+        fates = {each.path: _describe_change(each.before, each.after) for each in undone.changes}
+        done += [(spell(path), fates.get(path, "")) for path in undone.restored]
+        lines = [_foretell(*each) if dry_run else self._report(*each) for each in done]
         lasting = (text for each in self.records for text in each.lasting)
         changed += undone.skipped.values()
         skipped = [*dict.fromkeys((*changed, *kept, *lasting))]
@@ -304,6 +303,9 @@ class Undo:
         lost = [FORGOTTEN.format(self.title)] if any(each.is_dropped for each in kept) else []
         return undo.restored, [*undo.skipped.values()], [*undo.notes.values(), *lost]
 
+    def _report(self, name: str, text: str) -> str:
+        return f"{name} is as it was before {self.title}" + (f" ({text})" if text else "")
+
     def _tell_model(self, record: CallRecord) -> None:
         if not self.subject:
             return
@@ -312,6 +314,33 @@ class Undo:
         paths = [spell(each.path) for each in record.files]
         what = join_some([*map(one_line, (*names, *cells, *paths))], NAMED)
         self.environment.remarks.append(f"The user took back {self.subject}: {what} as before it.")
+
+
+_REMOVES, _BRINGS_BACK = "removes it", "brings it back"
+_BACK = {
+    r"[\d,]+ × [\d,]+ → [\d,]+ × [\d,]+": "",  # noqa: RUF001
+    r"- ([^:]+)": r"removes \1",
+    r"\+ ([^:]+)": r"brings back \1",
+    r"([\d,]+ rows?) dropped": r"removes \1",
+    r"([\d,]+ rows?) added": r"brings back \1",
+    r"(.+): (values|[\d,]+ values?) changed": r"restores \2 in \1",
+    r"(values|[\d,]+ (?:value|item)s?) changed": r"restores \1",
+}
+"""Words for the parts of a difference that going back makes."""
+
+
+def _describe_change(now: str | None, then: str | None) -> str:
+    return _REMOVES if then is None else _BRINGS_BACK if now is None else ""
+
+
+def _foretell(name: str, text: str) -> str:
+    """Return what taking back would do to something: "sales: removes vip", "n: 2 → 1"."""
+    if text in (_REMOVES, _BRINGS_BACK):
+        return f"{text.replace(' it', '')} {name}"
+    parts = text.split(" · ")
+    for pattern, words in _BACK.items():
+        parts = [re.sub(f"^{pattern}$", words, part) for part in parts]
+    return f"{name}: {' · '.join(filter(None, parts)) or text or 'what it was before'}"
 
 
 def undo_of_run(environment: UndoPlace, run: Run) -> Undo:

@@ -14,6 +14,8 @@ from ipyagent.ui import transcript
 from ipyagent.ui.reveal import reveal, shorten
 from ipyagent.ui.transcribe.call_texts import (
     SUMMARY,
+    hide_ids,
+    name_cell,
     result_facts,
     summarize_arguments,
     summarize_call,
@@ -66,7 +68,8 @@ def _lines(rehearsal: schema.Rehearsal) -> Iterator[transcript.EffectLine]:
     for each in rehearsal.variables[:LISTED]:
         text = f"{each.name} {each.summary or each.type}".rstrip()
         kept = f" · {_KEPT}: {each.kept}" if each.kept else ""
-        yield transcript.EffectLine(change=each.change, text=reveal(f"{text}{kept}"))
+        line = transcript.EffectLine(change=each.change, text=reveal(f"{text}{kept}"))
+        yield line.model_copy(update={"diff": each.cells})
     for file in rehearsal.files[:LISTED]:
         yield transcript.EffectLine(change=file.change, text=reveal(file.path), diff=file.diff)
     files = f"{_KEPT}: what code itself does to files" if rehearsal.files else ""
@@ -102,6 +105,9 @@ GLYPHS: Final = {
 _WOULD_RUN = "○", "would run"
 """A call that was only checked: nothing ran, so nothing succeeded."""
 
+PLANNED = "planned"
+"""The badge of calls that wait in a plan."""
+
 OPEN, COUNTED, ALL = 1, 2, 3
 """From which `Run.verbose` on calls and thinking begin unfolded; what each step took is shown; ids
 and reasons are."""
@@ -109,7 +115,7 @@ and reasons are."""
 _BY_USER = {schema.DecidedBy.BUTTON, schema.DecidedBy.PROMPT, schema.DecidedBy.MAGIC}
 _STANDING = {
     schema.DecidedBy.SESSION: "for this session",
-    schema.DecidedBy.FOLDER: "for this folder",
+    schema.DecidedBy.FOLDER: "in this folder",
     schema.DecidedBy.RECORD: "when it was recorded",
 }
 
@@ -155,12 +161,14 @@ def transcribe_call(
     """
     is_asked = execution.status is schema.ToolStatus.AWAITING_APPROVAL
     dry, question, result = execution.dry_run, execution.question, _visible_result(execution)
-    badge = ("planned" if context.is_planned else "dry run") if dry else ""
+    badge = (PLANNED if context.is_planned else "dry run") if dry else ""
     marks = (
         "taken back" if execution.call.id in context.taken_back else badge,
         "not as rehearsed" if execution.rehearsal and execution.rehearsal.differs else "",
     )
     glyph, status_text = call_glyph(execution)
+    gist = find_gist(execution, _summarize_own(execution))
+    is_code = [*execution.call.arguments] == ["code"]
     return transcript.Call(
         id=execution.call.id,
         name=execution.call.name,
@@ -168,7 +176,7 @@ def transcribe_call(
         glyph=glyph,
         status_text=status_text,
         badge=" · ".join(filter(None, marks)),
-        summary=_summarize_own(execution) or summarize_call(execution),
+        summary=_summarize_own(execution) or (gist.title if is_code else summarize_call(execution)),
         outcome=summarize_result(result) if result else "",
         verdict=_verdict(execution, context),
         decision=decision_text(execution, context.confirm_mode),
@@ -198,7 +206,7 @@ def transcribe_call(
         ),
         approval=_approval(execution, approval_id) if is_asked and approval_id else None,
         late=late,
-        gist=find_gist(execution, _summarize_own(execution)),
+        gist=gist,
     )
 
 
@@ -224,12 +232,15 @@ def decision_text(execution: schema.ToolExecution, mode: str = "") -> str:
     match execution.decision:
         case schema.Decision.AUTO if by in (schema.DecidedBy.REHEARSAL, schema.DecidedBy.RECORD):
             return reason
+        case schema.Decision.AUTO if by in (schema.DecidedBy.SESSION, schema.DecidedBy.FOLDER):
+            return f"allowed {_STANDING[by]}"
         case schema.Decision.AUTO:
             return f"auto ({reason or reveal(mode)})" if reason or mode else "auto"
         case schema.Decision.APPROVED if execution.question:
             text = "answered by you"
         case schema.Decision.APPROVED:
-            text = f"approved {_STANDING.get(by, 'by you') if by else 'by you'}"
+            verb = "approved" if execution.proposed is None else "edited and approved"
+            text = f"{verb} {_STANDING.get(by, 'by you') if by else 'by you'}"
         case schema.Decision.DENIED:
             text = "declined" if execution.question else "denied"
             text += " by you" if by in _BY_USER else ""
@@ -265,7 +276,7 @@ def _verdict(execution: schema.ToolExecution, context: CallContext) -> str:
     if execution.decided_by is schema.DecidedBy.REHEARSAL:
         return _LOOKED
     is_plain = execution.decision is schema.Decision.AUTO
-    if is_plain and execution.decided_by is not schema.DecidedBy.RECORD:
+    if is_plain and execution.decided_by not in _STANDING:
         return ""
     return decision_text(execution)
 
@@ -286,12 +297,13 @@ def _change(execution: schema.ToolExecution) -> str:
     if execution.proposed is None:
         return ""
     before = execution.call.model_copy(update={"arguments": execution.proposed})
-    return f"changed by you; the model had written: {summarize_arguments(before)}"
+    written = summarize_arguments(name_cell(execution, before))
+    return f"changed by you; the model had written: {written}"
 
 
 def _visible_result(execution: schema.ToolExecution) -> schema.ToolResult | None:
     """Return the result for the user; None for denied calls and for checklists."""
-    result = execution.result
+    result = hide_ids(execution)
     if execution.status is schema.ToolStatus.DENIED or (
         result and result.success and todo_summary(execution)
     ):

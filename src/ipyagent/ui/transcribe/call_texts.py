@@ -6,7 +6,6 @@ call they see all of it: they approve the text on the screen.
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -17,7 +16,6 @@ from ipyagent.kernel.displays import SHOWN
 from ipyagent.kernel.outputs import CHANNEL_MARKS
 from ipyagent.plaintext import plural, strip_escapes
 from ipyagent.redaction import mask_arguments
-from ipyagent.syntax import try_parse
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import LINE, first_line, reveal, shorten
 
@@ -33,6 +31,8 @@ _IN_DIFF = {
     "edit_cell": {"source"},
 }
 """Arguments that a diff shows already."""
+_CELL, _WITH_IDS = ("cell", "index"), ("insert_cell", "read_notebook")
+_ID = re.compile(r"(?m)(^#\d+ \w+| it was not run) \(?id=[^\s)]+\)?")
 _MEANINGS = {("run_python", "keep", "true"): " · what it makes is to be kept in your kernel"}
 """Words for an argument whose name says little to whoever decides."""
 
@@ -49,6 +49,21 @@ def summarize_arguments(call: schema.ToolCall) -> str:
     return shorten(", ".join(parts), SUMMARY)
 
 
+def name_cell(execution: schema.ToolExecution, call: schema.ToolCall) -> schema.ToolCall:
+    """Return the call with the name of the cell that it is about in place of an id or index."""
+    place = execution.preview and execution.preview.place
+    arguments = call.arguments | {name: place for name in {*_CELL} & {*call.arguments} if place}
+    return call.model_copy(update={"arguments": arguments})
+
+
+def hide_ids(execution: schema.ToolExecution) -> schema.ToolResult | None:
+    """Return the result without ids of cells, which are for the model."""
+    result = execution.result
+    if result is None or execution.call.name not in _WITH_IDS:
+        return result
+    return result.model_copy(update={"output": _ID.sub(r"\1", result.output)})
+
+
 def transcribe_request(execution: schema.ToolExecution) -> transcript.CallRequest:
     """Return the full request of a call."""
     preview = _preview(execution)
@@ -56,7 +71,7 @@ def transcribe_request(execution: schema.ToolExecution) -> transcript.CallReques
     hidden = _IN_DIFF.get(execution.call.name, set()) if is_diff else set()
     rest = {
         name: value
-        for name, value in execution.call.arguments.items()
+        for name, value in name_cell(execution, execution.call).arguments.items()
         if name not in hidden and not (preview and value == preview.text)
     }
     return _request(execution.call, rest, preview, is_exact_folded=bool(hidden))
@@ -295,24 +310,18 @@ def _bare(text: str) -> str:
     return strip_escapes(text).strip("\n")
 
 
-_MAX_PARSED = 20_000
-"""Characters of code whose statements are looked at."""
 _SIZE = re.compile(r"([\d,]+) rows × ([\d,]+) columns|shape: \(([\d_]+), ([\d_]+)\)")  # noqa: RUF001
 _TABLE = re.compile(r'<table [^>]{0,80}(?:class="dataframe"|id="T_)')
 """The tag of a table, or of a styled one."""
 _SERIES = re.compile(r"(?:^|\n)(?:Name: [^\n]*, )?(?:Length: (\d+), )?dtype: [^\n]+$")
-_SHOWING = {"print", "show", "close", "tight_layout"}
-"""Functions whose calls say less than the statement before them."""
 
 
 def summarize_call(execution: schema.ToolExecution) -> str:
-    """Return the arguments of a call: a file with its changed lines, the gist of code, or all."""
-    call, preview = execution.call, execution.preview
+    """Return the arguments of a call: a file with its changed lines, or all."""
+    call, preview = name_cell(execution, execution.call), execution.preview
     first = next(iter(in_order(call)), ("", None))[1]
     if preview is not None and preview.kind == "diff":
         return shorten(f"{first} {_count_changes(preview)}", SUMMARY)
-    if [*call.arguments] == ["code"] and isinstance(first, str):
-        return shorten(_find_gist(first), SUMMARY)
     return summarize_arguments(call)
 
 
@@ -351,32 +360,6 @@ def _count_changes(preview: schema.Preview) -> str:
 
 
 _MARKS = ("+", "+"), ("−", "-")  # noqa: RUF001
-
-
-def _find_gist(code: str) -> str:
-    """Return the comment that code begins with, else its last statement that does something.
-
-    Showing and deleting are not meant.
-    """
-    begin = code.lstrip()
-    if begin.startswith("#"):
-        return begin.partition("\n")[0]
-    if len(code) > _MAX_PARSED or "\\" in code:  # an escape may make Python warn
-        return code
-    if (tree := try_parse(code)) is None:
-        return code
-    statements = tree.body
-    telling = [each for each in statements if not _only_shows(each)] or statements
-    return ast.get_source_segment(code, telling[-1]) or code if telling else code
-
-
-def _only_shows(statement: ast.stmt) -> bool:
-    match statement:
-        case ast.Expr(value=ast.Name()) | ast.Delete():
-            return True
-        case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))):
-            return name in _SHOWING
-    return False
 
 
 def _table_size(shown: str) -> str:

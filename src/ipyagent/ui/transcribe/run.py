@@ -26,12 +26,15 @@ from ipyagent.ui.transcribe.step import (
     transcribe_unsent,
 )
 
-_LIMIT = "Stopped here: the {} was reached. Raise it with {}."
+_GO_ON = "`%agent Continue` goes on from here"
+_TRY_AGAIN = "To try again, run the cell again."
+_LIMIT = f"Stopped here: the {{}} was reached. {_GO_ON}; {{}} raises it."
 _ENDINGS: Final = {
     schema.StopReason.MAX_STEPS: _LIMIT.format("limit of steps", "--max-steps"),
     schema.StopReason.MAX_SECONDS: _LIMIT.format("time limit", "--max-seconds"),
     schema.StopReason.MAX_TOKENS: _LIMIT.format("token limit", "--max-tokens"),
-    schema.StopReason.MAX_USD: _LIMIT.format("cost limit", "--max-usd"),
+    # To go on would spend more than the user allowed.
+    schema.StopReason.MAX_USD: "Stopped here: the cost limit was reached. Raise it with --max-usd.",
     schema.StopReason.TIMEOUT: (
         "Stopped here: one step took too long. Ask for less at once, or raise agent.step_seconds."
     ),
@@ -273,14 +276,23 @@ def _ending(run: schema.Run, answer: int | None) -> transcript.Ending | None:
     """Return why the run is not all that was asked for; None if it finished or still runs."""
     if run.error:
         title, _, text = strip_escapes(run.error).strip().partition("\n")
+        if _lacks_reply(run):  # what it had done is not to be done again
+            text += f" {_GO_ON}." if run.executions else f" {_TRY_AGAIN}"
         return transcript.Ending(title=title, text=text.strip(), tone="error")
     title = "" if run.stop_reason is None else _ENDINGS.get(run.stop_reason, "")
     if run.stop_reason is schema.StopReason.DENIED and answer is not None:
         title = ""
     finish = run.steps[-1].finish_reason if run.steps else None
     if run.stop_reason is schema.StopReason.MAX_TOKENS and finish == "length":
-        title = "The reply was cut: it reached the model's own limit. Ask it to continue."
+        title = f"The reply was cut: it reached the model's own limit. {_GO_ON}."
     return transcript.Ending(title=title) if title else None
+
+
+def _lacks_reply(run: schema.Run) -> bool:
+    """Return whether a run failed because its last request got no reply."""
+    last = run.steps[-1] if run.steps else None
+    has_failed = (run.status, run.stop_reason) == (schema.RunStatus.ERROR, schema.StopReason.ERROR)
+    return has_failed and last is not None and not (last.executions or last.finish_reason)
 
 
 _SAY: Final = transcript.SayField(

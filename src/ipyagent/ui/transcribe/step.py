@@ -177,7 +177,7 @@ def transcribe_footer(
     run: schema.Run, totals: schema.Totals, *, folds_brief: bool
 ) -> transcript.Footer:
     """Return how long a run took, and what is folded behind that."""
-    facts = (usage_text(totals.usage), cost_text(totals.cost_usd))
+    facts = (usage_text(totals.usage), _context_share(run), cost_text(totals.cost_usd))
     folds = (_context(run), _brief_thoughts(run) if folds_brief else None)
     return transcript.Footer(
         duration="" if run.duration is None else seconds(run.duration),
@@ -186,6 +186,12 @@ def transcribe_footer(
         facts=tuple(filter(None, facts)),
         trace_id=reveal(run.trace_id),
     )
+
+
+def _context_share(run: schema.Run) -> str:
+    """Return how much of what the model reads at once the conversation takes; "" if unknown."""
+    used = next(filter(None, (each.usage.total_tokens for each in reversed(run.steps))), 0)
+    return f"context {used / run.window:.0%} full" if used and run.window else ""
 
 
 def _count_unfound(run: schema.Run) -> str:

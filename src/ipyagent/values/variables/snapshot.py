@@ -9,11 +9,12 @@ from contextlib import suppress
 from itertools import islice
 from types import ModuleType
 
-from ipyagent.redaction import secrecy
+from ipyagent.redaction import Secrecy, secrecy
 from ipyagent.schema import ToolResult, VariableChange
 from ipyagent.values.describe import kind
 from ipyagent.values.describe.safe_inspect import is_a, type_name
 from ipyagent.values.variables.arrays import views_of_same_memory
+from ipyagent.values.variables.cells import show_cells
 from ipyagent.values.variables.checkpoint import COPIED, Allowance, Capture, VariableCheckpoint
 from ipyagent.values.variables.parts import (
     Fixed,
@@ -24,6 +25,7 @@ from ipyagent.values.variables.parts import (
     summarize_types,
 )
 from ipyagent.values.variables.reach import list_changed_inside, reachable_names
+from ipyagent.values.variables.tables import Table, TablePart, is_table
 
 MOST = 50
 """Changes that are reported, and variables whose inside is looked at."""
@@ -113,9 +115,14 @@ class Snapshot:
                 if type(value) is not ModuleType:
                     yield VariableChange(name=name, change="created", type=kind(value))
             elif (text := self._compare(name, value)) is not None:
-                kept = self._explain(name, value)
+                kept, cells = self._explain(name, value), self._show_cells(name, value)
                 yield VariableChange(
-                    name=name, change="changed", type=kind(value), summary=text, kept=kept
+                    name=name,
+                    change="changed",
+                    type=kind(value),
+                    summary=text,
+                    kept=kept,
+                    cells=cells,
                 )
         for name, part in self._parts.items():
             if name not in after:
@@ -133,6 +140,14 @@ class Snapshot:
             before = self.before(name)
             return text or (before.summarize(value, secrecy(name)) if before else "")
         return None if is_same else ""
+
+    def _show_cells(self, name: str, value: object) -> str:
+        """Return the first changed cells of a table; "" for others, and if the name is secret."""
+        captured = self._captures.get(name)
+        if captured is None or not is_table(value) or secrecy(name) is not Secrecy.NONE:
+            return ""
+        root = captured.root
+        return show_cells(root.state, Table.read(value)) if isinstance(root, TablePart) else ""
 
     def _explain(self, name: str, value: object) -> str:
         """Return why the change cannot be taken back; "" if it can."""

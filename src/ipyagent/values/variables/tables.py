@@ -213,21 +213,26 @@ def _is_of_library(cls: type) -> bool:
 
 
 @dataclass(frozen=True)
-class _Column:
+class Column:
+    """A column of a table: its label and its data."""
+
     label: object
     """None if it is not plain."""
     data: Any
 
     @property
     def nbytes(self) -> int:
+        """The bytes of its data."""
         return int(self.data.estimated_size() if kind_of(self.data) else self.data.nbytes)
 
     @cached_property
     def dtype(self) -> str:
+        """Its type in words."""
         return one_line(str(self.data.type if hasattr(self.data, "type") else self.data.dtype), 40)
 
     @property
     def name(self) -> str:
+        """Its label in words."""
         return one_line(str(self.label), 40) if self.label is not None else "a column"
 
 
@@ -237,7 +242,7 @@ class Table:
 
     height: int
     width: int | None
-    columns: Sequence[_Column]
+    columns: Sequence[Column]
     index: Any = None
     names: tuple[object, ...] = ()
     """The names of the labels, as far as they are plain."""
@@ -256,7 +261,7 @@ class Table:
             case _:
                 pairs = value.items()  # one by one: pandas counts all that live
         is_pandas = kind_of(value) in PANDAS
-        columns = [_Column(_plain(n), each.array if is_pandas else each) for n, each in pairs]
+        columns = [Column(_plain(n), each.array if is_pandas else each) for n, each in pairs]
         width = len(columns) if len(value.shape) > 1 else None
         if not is_pandas:
             return cls(len(value), width, columns)
@@ -344,7 +349,7 @@ class TablePart(Part):
     @cached_property
     def _written_bytes(self) -> int:
         """The bytes of what the call has written, or dropped."""
-        old, new = _key_columns(self.state, Table.read(self.value))
+        old, new = key_columns(self.state, Table.read(self.value))
         kept = (old[key] for key in old if key in new and is_same(old[key].data, new[key].data))
         return self.nbytes - sum(each.nbytes for each in kept)
 
@@ -432,10 +437,10 @@ def copies_on_write() -> bool:
 
 def compare_tables(before: Table, after: Table, *, exact: bool = False) -> Iterator[str]:
     """Yield how two tables differ, part by part. `exact`: all cells are compared."""
-    old, new = _key_columns(before, after)
+    old, new = key_columns(before, after)
     pairs = [(old[key], new[key]) for key in old if key in new]
     suspects = [(o, n) for o, n in pairs if not is_same(o.data, n.data)]
-    stays, stayed, texts = _align_rows(before, after)
+    stays, stayed, texts = align_rows(before, after)
     is_relabelled = texts and pairs and before.height == after.height
     if is_relabelled and all(count_cells(o.data, n.data) == 0 for o, n in suspects):
         stays, stayed, texts = slice(None), slice(None), ["other row labels"]
@@ -459,7 +464,7 @@ def compare_tables(before: Table, after: Table, *, exact: bool = False) -> Itera
     yield from texts
 
 
-def _align_rows(before: Table, after: Table) -> tuple[Any, Any, list[str]]:
+def align_rows(before: Table, after: Table) -> tuple[Any, Any, list[str]]:
     """Return the rows of each that both tables have, in order; None if that is not known.
 
     And in words, which were dropped, added or reordered.
@@ -469,7 +474,7 @@ def _align_rows(before: Table, after: Table) -> tuple[Any, Any, list[str]]:
         return slice(None), slice(None), []
     is_alike = one is not None and one.nlevels == other.nlevels
     is_small = is_alike and max(len(one), len(other)) <= _INDEXED
-    if not (is_small and all(_has_safe_labels(i) and i.is_unique for i in (one, other))):
+    if not (is_small and all(has_safe_labels(i) and i.is_unique for i in (one, other))):
         text = f"{plural(abs(more), 'row')} {'added' if more > 0 else 'dropped'}"
         return None, None, [text if more else "other row labels"]
     stays, stayed = one.isin(other), other.isin(one)
@@ -480,10 +485,10 @@ def _align_rows(before: Table, after: Table) -> tuple[Any, Any, list[str]]:
     return None, None, texts or ["rows reordered"]
 
 
-_Keyed = dict[tuple[object, int], _Column]
+_Keyed = dict[tuple[object, int], Column]
 
 
-def _key_columns(*tables: Table) -> list[_Keyed]:
+def key_columns(*tables: Table) -> list[_Keyed]:
     """Return the columns, each by its label and how many before it have that label, too.
 
     By position if labels are no names.
@@ -523,8 +528,8 @@ def _compare_labels(old: _Keyed, new: _Keyed, *, same_rows: bool) -> Iterator[st
         yield "columns reordered"
 
 
-def _has_safe_labels(index: Any) -> bool:
+def has_safe_labels(index: Any) -> bool:
     """Return whether finding labels runs no code of the user's."""
     if index.nlevels > 1:
-        return all(map(_has_safe_labels, index.levels))
+        return all(map(has_safe_labels, index.levels))
     return bool(index.dtype != object or index.inferred_type == "string")

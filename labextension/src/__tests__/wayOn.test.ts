@@ -1,0 +1,129 @@
+/** Buttons that go on: after a recording with the model, after a limit, after a failure. */
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+
+import type { SavedCall, SavedRun } from '../lab/outputs';
+import { savedCard } from '../saved';
+import { host } from '../view/host';
+import { keepHtml } from '../view/sanitize';
+import { savedOf } from './story';
+
+const runAgain = vi.fn<NonNullable<typeof host.runAgain>>();
+
+function draw(changes: Partial<SavedRun>): HTMLElement {
+  const card = savedCard(...savedOf('It is 3.', [], changes), keepHtml);
+  document.body.replaceChildren(card);
+  return card;
+}
+
+function find(card: HTMLElement, name: string): HTMLButtonElement | null {
+  return card.querySelector<HTMLButtonElement>(`[data-ipyagent=${name}]`);
+}
+
+function drawn(replayed: boolean): HTMLButtonElement | null {
+  return find(draw(replayed ? { replayed: {} } : {}), 'ask-anew');
+}
+
+beforeEach(() => {
+  vi.useFakeTimers();
+  runAgain.mockReset().mockResolvedValue('Asking the model');
+  host.runAgain = runAgain;
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+  host.runAgain = null;
+});
+
+describe('a replayed run', () => {
+  it('asks the model in its own cell, and says what came of it', async () => {
+    const button = drawn(true);
+    expect(button?.textContent).toBe('Ask anew');
+    button?.click();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(runAgain).toHaveBeenCalledOnce();
+    expect(document.body.contains(runAgain.mock.calls[0][0] as Node)).toBe(true);
+    expect(button?.textContent).toBe('Asking the model');
+  });
+
+  it('offers that only where there is a notebook, and no other run does', () => {
+    expect(drawn(false)).toBeNull();
+    host.runAgain = null;
+    expect(drawn(true)).toBeNull();
+  });
+});
+
+const LOOK: SavedCall = { call: { name: 'list_files', arguments: {} }, status: 'success' };
+
+/** A run that failed: what the last request got, after these calls. */
+function failed(last: SavedRun['steps'][number], calls: SavedCall[] = []): Partial<SavedRun> {
+  const before = calls.length > 0 ? [{ finish_reason: 'tool_calls', executions: calls }] : [];
+  return { status: 'error', stop_reason: 'error', steps: [...before, last] };
+}
+
+/** The names of the buttons that go on, on the card of such a run. */
+function ways(changes: Partial<SavedRun>): string[] {
+  const card = draw(changes);
+  return ['continue', 'try-again'].filter(name => find(card, name) !== null);
+}
+
+describe('a run that was not all', () => {
+  const askBelow = vi.fn<NonNullable<typeof host.askBelow>>();
+
+  beforeEach(() => {
+    host.askBelow = askBelow.mockReset().mockReturnValue(null);
+  });
+
+  afterEach(() => {
+    host.askBelow = null;
+  });
+
+  it.each([
+    ['a limit of steps', { stop_reason: 'max_steps' }, ['continue']],
+    ['a limit of seconds', { stop_reason: 'max_seconds' }, ['continue']],
+    ['a limit of tokens', { stop_reason: 'max_tokens' }, ['continue']],
+    ['the limit of what it may cost', { stop_reason: 'max_usd' }, []],
+    ['its answer', { stop_reason: 'finished' }, []],
+    ['a stop', { status: 'cancelled', stop_reason: 'interrupted' }, []],
+    ['a request without a reply', failed({}), ['try-again']],
+    ['such a request after calls', failed({}, [LOOK]), ['continue']],
+    ['an answer that is of no use', failed({ finish_reason: 'stop' }), []],
+    ['no request at all', { ...failed({}), steps: [] }, []]
+  ])('offers after %s what is not done twice by that', (_, changes, names) => {
+    expect(ways(changes)).toEqual(names);
+  });
+
+  it('goes on in a cell below, once', () => {
+    const button = find(draw({ stop_reason: 'max_steps' }), 'continue');
+    button?.click();
+    button?.click();
+    expect(askBelow.mock.calls.map(([, prompt]) => prompt)).toEqual(['Continue']);
+    expect(button?.disabled).toBe(true);
+  });
+
+  it('can be continued once what prevented it is gone', () => {
+    const button = find(draw({ stop_reason: 'max_steps' }), 'continue');
+    askBelow.mockReturnValueOnce('This notebook is read-only');
+    button?.click();
+    expect(document.body.textContent).toContain('This notebook is read-only');
+    button?.click();
+    expect(askBelow).toHaveBeenCalledTimes(2);
+  });
+
+  it('runs its own cell again, whatever is recorded', async () => {
+    find(draw(failed({})), 'try-again')?.click();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(runAgain.mock.calls.map(([, isFresh]) => isFresh)).toEqual([false]);
+  });
+
+  it('is a plan: nothing is asked on below its calls, but below its own card', () => {
+    const row = (changes: Partial<SavedRun>) => draw(changes).querySelector('.ipyagent-own');
+    expect(row({ stop_reason: 'planned' })).toBeNull();
+    expect(row({ stop_reason: 'finished' })).not.toBeNull();
+  });
+
+  it('has no such button where there is no notebook', () => {
+    host.askBelow = host.runAgain = null;
+    expect(ways({ stop_reason: 'max_steps' })).toEqual([]);
+    expect(ways(failed({}))).toEqual([]);
+  });
+});
