@@ -52,7 +52,7 @@ export interface Drawn {
   key: string;
   html: string;
   more: string;
-  own: (Asked | Progress | Countdown | Source | Unsent | Steering) | null;
+  own: (Asked | Review | Progress | Countdown | Source | Unsent | Steering) | null;
 }
 /**
  * A form: it decides on a call or the steps of a plan, or answers the question.
@@ -134,6 +134,13 @@ export interface Preview {
 export interface Argument {
   name: string;
   value: string;
+}
+/**
+ * Several calls of a step that wait: the ids of their approvals, in the order of the calls.
+ */
+export interface Review {
+  type: 'review';
+  approvals: string[];
 }
 /**
  * A run that is on: when it began, and whether it has only now; it can be stopped.

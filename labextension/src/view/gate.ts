@@ -17,6 +17,9 @@ const REASON = 'active once all of what is asked has been in sight';
 /** Said after an early press. */
 const EARLY = 'Look at all of it first, then press again.';
 
+/** The DOM event that says that something may have been seen. */
+export const SEEN = 'ipyagent:seen';
+
 /** Observes the beginning of a call and the end of each of its boxes. */
 export class Gate {
   private observer: IntersectionObserver | null = null;
@@ -138,6 +141,7 @@ export class Gate {
     if (!isClosed && this.status?.textContent === EARLY) {
       setText(this.status, '');
     }
+    this.form.dispatchEvent(new Event(SEEN, { bubbles: true, composed: true }));
   }
 
   private get status(): HTMLElement | null {

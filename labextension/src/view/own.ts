@@ -5,6 +5,7 @@ import { ApprovalView } from './approval';
 import { Clock, h } from './dom';
 import { button } from './form';
 import { keep, place } from './morph';
+import { ReviewPart } from './review';
 import { toCell } from './toCell';
 import { SayPart, UnsentPart } from './userTexts';
 
@@ -29,6 +30,7 @@ export interface Part<T> {
 export function partFor({ type }: Own, { decide, send }: Connection): Part<Own> {
   const make = {
     asked: () => new FormPart(decide),
+    review: () => new ReviewPart(),
     progress: () => new ProgressPart(send),
     countdown: () => new CountdownPart(),
     source: () => new SourcePart(),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -115,6 +115,17 @@ class PendingRehearsal:
         return self.rehearser.take_over(self.code, self.finding)
 
 
+_NOTHING = ""
+"""The target of calls that only read."""
+
+
+def _is_independent(target: str | None, others: AbstractSet[str | None]) -> bool:
+    """Return whether a call is dealt with beside calls that have these targets."""
+    if target == _NOTHING:
+        return others == {_NOTHING}
+    return target is not None and others.isdisjoint({_NOTHING, None, target})
+
+
 STILL_RUNNING = (
     "Stopping: the code still runs although it was interrupted. It is interrupted again "
     "every second; restarting the kernel ends it in any case."
@@ -131,6 +142,8 @@ class Dispatcher:
         self._executions: dict[str, ToolExecution] = {}
         self._running: dict[str, ToolTask] = {}
         self._finished: set[str] = set()
+        self._earlier: dict[str, asyncio.Future[None]] = {}
+        """What a call waits for before it runs, by the ids of the calls."""
         self._recording: asyncio.Future[None] | None = None
         self._journal_error: JournalError | None = None
         self.unattended_reasons: list[str] = []
@@ -139,6 +152,7 @@ class Dispatcher:
     async def run(self) -> None:
         """Run the calls in order; adjacent calls of read-only tools run in parallel.
 
+        Adjacent changes of different things are asked about together, if the user can see them all.
         Raises JournalError if an intent could not be recorded; its call does not run.
         """
         for group in self._group_calls():
@@ -153,7 +167,7 @@ class Dispatcher:
             begun = [
                 self._announce_call(call, each) for call, each in zip(group, checks, strict=True)
             ]
-            await asyncio.gather(*(self._run_call(*each) for each in begun if each))
+            await self._run_group([each for each in begun if each])
             if self._journal_error is not None:
                 raise self._journal_error
 
@@ -171,30 +185,49 @@ class Dispatcher:
                     result = result.model_copy(update={"source": ""})
             self._finish_call(call.id, status, result)
 
+    async def _run_group(
+        self, begun: Sequence[tuple[ToolCall, ToolExecution, CheckedCall]]
+    ) -> None:
+        """Run announced calls; each change waits for its turn, whenever it was approved."""
+        tasks: list[asyncio.Future[None]] = []
+        for call, execution, checked in begun:
+            if tasks and not checked.tool.parallel:
+                self._earlier[call.id] = tasks[-1]
+            tasks.append(asyncio.ensure_future(self._run_call(call, execution, checked)))
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+
     def _group_calls(self) -> Iterator[list[ToolCall]]:
         group: list[ToolCall] = []
+        targets: set[str | None] = set()
         for call in self.calls:
-            if not self._can_run_in_parallel(call):
-                yield from ([group] if group else [])
-                yield [call]
-                group = []
-            else:
-                group.append(call)
+            target = self._target_of(call)
+            if group and not _is_independent(target, targets):
+                yield group
+                group, targets = [], set()
+            group.append(call)
+            targets.add(target)
         if group:
             yield group
 
-    def _can_run_in_parallel(self, call: ToolCall) -> bool:
+    def _target_of(self, call: ToolCall) -> str | None:
+        """Return what a call changes; _NOTHING if it only reads, None if it is dealt with alone."""
         context = self.context
         if call.parse_error or call.name not in context.toolbox or call.id in context.recorded:
-            return False
-        tool = self.context.toolbox.get(call.name)
-        if not tool.parallel:
-            return False
+            return None
+        tool = context.toolbox.get(call.name)
         try:
-            verdict = self.context.policy.evaluate(tool, tool.check_arguments(call.arguments))
+            arguments = tool.check_arguments(call.arguments)
+            if tool.parallel:
+                is_allowed = context.policy.evaluate(tool, arguments).effect is Effect.ALLOW
+                return _NOTHING if is_allowed else None
+            asks_together = getattr(context.asker, "asks_together", False)
+            return tool.target(**arguments) if tool.target and asks_together else None
         except Exception:  # a reply of the tool's own code comes later
-            return False
-        return verdict.effect is Effect.ALLOW
+            return None
 
     def _announce_call(
         self, call: ToolCall, checked: CheckedCall | BaseException
@@ -230,6 +263,8 @@ class Dispatcher:
                 call.id, ToolStatus.SUCCESS, ToolResult(output=self.context.dry_run or "")
             )
         elif execution.decision is not None or await self._rehearse_or_ask(call, checked):
+            if earlier := self._earlier.get(call.id):
+                await asyncio.wait([earlier])
             # Read from the call again: what runs is what was approved.
             await self._execute_call(
                 call, checked.tool, checked.tool.check_arguments(call.arguments)

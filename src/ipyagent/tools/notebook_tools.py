@@ -62,6 +62,8 @@ class NotebookTools:
         self._workspace, self._desktop = workspace, desktop
         self._previews = Previews(edit_seconds)
         self._inserted: dict[str, set[str]] = {}
+        self._shown: dict[str, CellRef] = {}
+        """The cells that previews have shown: others may have been inserted above since."""
 
     def tools(self) -> Iterator[Tool]:
         """Yield all three tools."""
@@ -77,9 +79,9 @@ class NotebookTools:
             ),
             always_asks=lambda path, **_: workspace.read_approval_reason(path) if path else None,
         )(self.read_notebook)
-        for function, preview in (
-            (self.insert_cell, self._preview_insert),
-            (self.edit_cell, self._preview_edit),
+        for function, preview, target in (
+            (self.insert_cell, self._preview_insert, _insert_target),
+            (self.edit_cell, self._preview_edit, _edit_target),
         ):
             yield tool(
                 sensitive=True,
@@ -88,6 +90,7 @@ class NotebookTools:
                 preview=preview,
                 validate=lambda path, **_: workspace.writable_path(path) if path else None,
                 paths=lambda path, **_: self._call_paths(path),
+                target=target,
                 always_asks=lambda path, **_: (
                     workspace.write_approval_reason(path) if path else None
                 ),
@@ -126,9 +129,10 @@ class NotebookTools:
     def edit_cell(self, cell: CellRef, source: str, path: str | None = None) -> ToolResult:
         """Replace the source of a cell in the user's notebook, given by id or number."""
         document = self._require_document(path)
-        old = _find_editable(document.cells(), cell)
+        call = digest_json(["edit", cell, source, path])
+        old = _find_editable(document.cells(), self._shown.get(call, cell))
         title = f"{old.title} of {document.name}"
-        self._previews.consume(digest_json(["edit", cell, source, path]), title, fingerprint(old))
+        self._previews.consume(call, title, fingerprint(old))
         document.replace(old, source)
         change = CellChange(path, title, old.number, old.id, old.kind, old.source, source)
         return _with_undo(f"changed {title}; it was not run", document, change)
@@ -162,7 +166,9 @@ class NotebookTools:
         if old.source == source:
             raise InvalidArgumentsError(f"{name} holds exactly that; nothing to do")
         change = Change(name, _diff_bytes(old.source), _diff_bytes(source), "")
-        self._previews.add(digest_json(["edit", cell, source, path]), fingerprint(old))
+        call = digest_json(["edit", cell, source, path])
+        self._shown[call] = old.id or cell
+        self._previews.add(call, fingerprint(old))
         return Preview(kind="diff", language="diff", text=change.diff())
 
     def _find_document(self, path: str | None) -> Document | None:
@@ -239,11 +245,20 @@ class NotebookTools:
         )
 
 
+def _edit_target(cell: CellRef, path: str | None, **_: object) -> str:
+    return f"{path} {cell}"
+
+
+def _insert_target(source: str, index: int | None, path: str | None, **_: object) -> str | None:
+    """Return a name for a new cell below the others; at an index, it depends on the order."""
+    return f"{path} + {source}" if index is None else None
+
+
 def _with_undo(output: str, document: Document, change: CellChange) -> ToolResult:
     """Return the result with what takes the change back: of a closed notebook, its file."""
     if isinstance(document, NotebookFile):
         return ToolResult(output=output, files=document.changes)
-    return ToolResult(output=output, undo=change)
+    return ToolResult(output=output, undo=change, cell=change.id)
 
 
 def find_cell(cells: list[NotebookCell], cell: CellRef) -> NotebookCell:

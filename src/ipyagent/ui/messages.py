@@ -137,6 +137,13 @@ class Overview(Model):
     status: str
 
 
+class Review(Model):
+    """Several calls of a step that wait: the ids of their approvals, in the order of the calls."""
+
+    type: Literal["review"] = "review"
+    approvals: tuple[str, ...]
+
+
 class Progress(Model):
     """A run that is on: when it began, and whether it has only now; it can be stopped."""
 
@@ -173,7 +180,8 @@ class Steering(SayField):
 
 
 Own = Annotated[
-    Asked | Progress | Countdown | Source | Unsent | Steering, Field(discriminator="type")
+    Asked | Review | Progress | Countdown | Source | Unsent | Steering,
+    Field(discriminator="type"),
 ]
 """The data of what only a page adds to a block: buttons and clocks are made of it, not of HTML."""
 
