@@ -331,7 +331,7 @@ describe('the same holds', () => {
     const call = question.calls[0];
     const change = `<pre><code>${honest}</code></pre>`;
     const approval = { ...pending, asked: question, change };
-    const view = new ProposalView({ approval, call, before: null, asking: null }, decide);
+    const view = new ProposalView({ approval, call, before: null, asking: null }, decide, null);
     document.body.replaceChildren(view.element);
     const approve = find(view.element, 'approve');
     tell(true, isHead);

@@ -124,12 +124,16 @@ export function textArea(name: string, description: string, text: string): HTMLT
   return element;
 }
 
-/** Return a form with a button for each choice, one to `edit` (null for none), and a reason. */
+/**
+ * Return a form with a button for each choice, one to `edit` (null for none), and a reason; one that
+ * approves once and does `more`, if that is given.
+ */
 export function approvalForm(
   approval: Approval,
   about: string,
   decide: Decide,
-  edit: ((send: Decide) => void) | null
+  edit: ((send: Decide) => void) | null,
+  more: (() => void) | null = null
 ): HTMLElement {
   return answerForm(approval.question, decide, send => {
     const hint = 'Reason (optional)';
@@ -142,6 +146,14 @@ export function approvalForm(
     if (edit !== null) {
       const press = (): void => edit(send);
       buttons.splice(-1, 0, button('edit', 'Edit', `Edit ${about}`, press));
+    }
+    if (more !== null) {
+      const press = (): void => {
+        more();
+        send({ decision: 'approve', reason: reason.value.trim() });
+      };
+      const what = `Approve ${about}, and run the cell`;
+      buttons.splice(1, 0, button('approve-run', 'Approve and run', what, press));
     }
     const { covers } = approval;
     const note = covers === '' ? null : h('p', { class: 'ipyagent-covers' }, reveal(covers));

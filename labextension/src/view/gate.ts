@@ -8,7 +8,9 @@ import { keep } from './morph';
 /** Milliseconds on screen that count as visible, so that a call that just appeared does not. */
 const GLANCE = 500;
 
-const APPROVING = ['approve', 'always', 'folder'].map(name => `[data-ipyagent="${name}"]`).join();
+const APPROVING = ['approve', 'always', 'folder', 'approve-run']
+  .map(name => `[data-ipyagent="${name}"]`)
+  .join();
 
 /** The boxes with the call's text; exact arguments and effects need not be unfolded. */
 const BOX = 'pre:not(.ia-exact *, .ia-effects *)';

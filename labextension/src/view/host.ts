@@ -12,6 +12,8 @@ interface Host {
   askBelow: ((from: Element, prompt: string, isModelKept: boolean) => string | null) | null;
   /** Runs the cell with this element again, with the model; returns what became of it. */
   askAnew: ((from: Element) => Promise<string>) | null;
+  /** Runs these cells of the notebook with this element; returns what became of it. */
+  runCells: ((from: Element, ids: readonly string[]) => Promise<string>) | null;
   /** Lets the user choose the model of the next prompts; returns whether one was chosen. */
   chooseModel: ((from: Element) => Promise<boolean>) | null;
   /**
@@ -26,6 +28,7 @@ export const host: Host = {
   insertCells: null,
   askBelow: null,
   askAnew: null,
+  runCells: null,
   chooseModel: null,
   undo: null
 };

@@ -56,7 +56,9 @@ export class ReviewPart implements Part<Review> {
     if (approval !== this.current) {
       this.current = approval;
       this.approvals.forEach(id =>
-        this.formOf(id)?.closest('details')?.toggleAttribute('open', id === approval)
+        this.formOf(id)
+          ?.closest('details')
+          ?.toggleAttribute('open', id === approval)
       );
     }
     this.draw();

@@ -22,7 +22,7 @@ from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools.argument_schema import check_control_characters
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.file_change import Change, Previews
-from ipyagent.tools.notebook_file import CellChange, NotebookFile, render_notebook
+from ipyagent.tools.notebook_file import CellChange, NotebookFile, render_cell, render_notebook
 from ipyagent.tools.text_encoding import encode_text
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
@@ -136,6 +136,23 @@ class NotebookTools:
         document.replace(old, source)
         change = CellChange(path, title, old.number, old.id, old.kind, old.source, source)
         return _with_undo(f"changed {title}; it was not run", document, change)
+
+    def describe_cell(self, name: str) -> str:
+        """Describe a cell as the user names it: [10], nearest above the running one, or #3."""
+        document, _ = self._find_readable(None)
+        cells, number = document.cells(), name.strip("[]#")
+        place = next(
+            (each.number for each in cells if each.id == self._desktop.cell_id), len(cells)
+        )
+        found = [
+            each
+            for each in cells
+            if number == str(each.number if name.startswith("#") else each.execution_count)
+        ]
+        if not found:
+            raise InvalidArgumentsError(f"this notebook has no cell {name}")
+        nearest = max(found, key=lambda each: (each.number < place, each.number))
+        return f"The cell that the prompt is about:\n{render_cell(nearest, most=2_000)}"
 
     def check_cell(self, change: CellChange) -> None:
         """Raise AgentError if a change of a cell cannot be taken back."""

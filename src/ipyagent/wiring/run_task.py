@@ -159,6 +159,10 @@ class RunTask:
         `validators` check what the user adds meanwhile.
         """
         request = self.request
+        if request.about and self.recording is None:
+            cell = await asyncio.to_thread(self.environment.describe_cell, request.about)
+            context = replace(context, remarks=[*context.remarks, cell])
+            read = (*read, "this notebook")
         await self._load_services()
         tool_context = self._create_tool_context(await self._open_view(self.show))
         prompt = UserPrompt(
