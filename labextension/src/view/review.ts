@@ -45,59 +45,61 @@ export class ReviewPart implements Part<Review> {
     this.element.remove();
   }
 
+  /** The forms that are drawn, in the order of the calls. */
+  private get forms(): HTMLElement[] {
+    const forms = this.step?.querySelectorAll<HTMLElement>('[data-approval]') ?? [];
+    return [...forms].filter(form => this.approvals.includes(idOf(form)));
+  }
+
   private show(by: number): void {
     const { length } = this.approvals;
-    const at = (this.approvals.indexOf(this.current) + by + length) % length;
-    this.open(this.approvals[at]);
+    this.open(this.approvals[(this.approvals.indexOf(this.current) + by + length) % length]);
   }
 
   /** Open one of the calls, and close the others. */
   private open(approval: string): void {
     if (approval !== this.current) {
       this.current = approval;
-      this.approvals.forEach(id =>
-        this.formOf(id)
-          ?.closest('details')
-          ?.toggleAttribute('open', id === approval)
+      this.forms.forEach(form =>
+        form.closest('details')?.toggleAttribute('open', idOf(form) === approval)
       );
     }
     this.draw();
   }
 
   private draw = (): void => {
-    const at = this.approvals.indexOf(this.current) + 1;
-    setText(this.count, `${at} of ${this.approvals.length}`);
-    this.all.ariaDisabled = `${this.approvals.some(id => !this.isReady(id))}`;
+    const { approvals, forms } = this;
+    setText(this.count, `${approvals.indexOf(this.current) + 1} of ${approvals.length}`);
+    const isReady = forms.length === approvals.length && forms.every(isReadyForm);
+    this.all.setAttribute('aria-disabled', `${!isReady}`);
   };
 
-  /** Press the button of each; the first one that is not ready is shown, and says why. */
+  /** Press the button of each, which guards itself; else show the first that is not ready. */
   private approveAll(): void {
-    const unready = this.approvals.find(id => !this.isReady(id));
-    if (unready === undefined) {
-      this.approvals.forEach(id => this.approveOf(id)?.click());
-      return;
+    const { forms } = this;
+    const unready = forms.find(form => !isReadyForm(form));
+    if (unready !== undefined) {
+      this.open(idOf(unready));
     }
-    this.open(unready);
-    if (!this.isEdited(unready)) {
-      this.approveOf(unready)?.click();
-    }
+    const pressed = unready === undefined ? forms : [unready].filter(form => !isEdited(form));
+    pressed.forEach(form => approveOf(form)?.click());
   }
+}
 
-  private isReady(approval: string): boolean {
-    const approve = this.approveOf(approval);
-    const isOpen = approve?.disabled === true || approve?.ariaDisabled === 'false';
-    return isOpen && !this.isEdited(approval);
-  }
+function idOf({ dataset }: HTMLElement): string {
+  return dataset.approval ?? '';
+}
 
-  private isEdited(approval: string): boolean {
-    return this.formOf(approval)?.querySelector('.ipyagent-editor') != null;
-  }
+function isReadyForm(form: HTMLElement): boolean {
+  const approve = approveOf(form);
+  const isActive = approve?.disabled === true || approve?.getAttribute('aria-disabled') === 'false';
+  return isActive && !isEdited(form);
+}
 
-  private approveOf(approval: string): HTMLButtonElement | null {
-    return this.formOf(approval)?.querySelector('[data-ipyagent="approve"]') ?? null;
-  }
+function isEdited(form: HTMLElement): boolean {
+  return form.querySelector('.ipyagent-editor') !== null;
+}
 
-  private formOf(approval: string): HTMLElement | null {
-    return this.step?.querySelector(`[data-approval="${CSS.escape(approval)}"]`) ?? null;
-  }
+function approveOf(form: HTMLElement): HTMLButtonElement | null {
+  return form.querySelector('[data-ipyagent="approve"]');
 }
