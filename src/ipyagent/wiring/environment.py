@@ -400,11 +400,6 @@ class Environment:
         """Set how much memory may be kept to take changes back; None: as there is memory."""
         self.namespace.undo_memory = None if megabytes is None else megabytes * 10**6
 
-    def describe_cell(self, cell: str) -> str:
-        """Describe a cell of the notebook, not on the main thread; raises AgentError."""
-        desktop = self.toolset.open_notebooks()
-        return NotebookTools(self.workspace, desktop, 0).describe_cell(cell)
-
     def check_cell(self, change: CellChange) -> None:
         """Raise AgentError if a change of a cell cannot be taken back."""
         self._ask_page(lambda tools: tools.check_cell(change))

@@ -50,6 +50,7 @@ from ipyagent.schema.events import Listener
 from ipyagent.services.skills import Skills, personal_folder
 from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import Tool, Toolbox
+from ipyagent.tools.notebook_tools import NotebookTools
 from ipyagent.tools.notes import has_notes
 from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.result_conversion import OutputStore
@@ -125,6 +126,7 @@ class RunTask:
             config, own, self.redactor, cell.main.post, session, delegate
         )
         self.size = ModelSize()
+        self.desktop = environment.toolset.open_notebooks() if request.about else None
         self.prompt = self.redactor.text(request.prompt)
         self.notes += self.toolbox.notices
 
@@ -159,8 +161,9 @@ class RunTask:
         `validators` check what the user adds meanwhile.
         """
         request = self.request
-        if request.about and self.recording is None:
-            cell = await asyncio.to_thread(self.environment.describe_cell, request.about)
+        if self.desktop and self.recording is None:
+            reader = NotebookTools(self.environment.workspace, self.desktop, 0)
+            cell = await asyncio.to_thread(reader.describe_cell, request.about)
             context = replace(context, remarks=[*context.remarks, cell])
             read = (*read, "this notebook")
         await self._load_services()
