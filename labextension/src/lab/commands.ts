@@ -84,7 +84,7 @@ class Decisions {
 
 const CATEGORY = 'ipyagent';
 
-/** What a user may ask about a cell: the label, and the task about a part of it. */
+/** The commands about a cell: the label, and the task about a part of it. */
 const ACTS: Record<string, readonly [label: string, task: (part: string) => string]> = {
   'ask-about-cell': ['Ask About', part => `About ${part}: `],
   'change-cell': ['Change', part => `Change ${part}: `],

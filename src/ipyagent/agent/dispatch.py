@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence, Set as AbstractSet
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.budgets import TimeLimits
-from ipyagent.agent.call_checks import CheckedCall, Comparison, check_call
+from ipyagent.agent.call_checks import CheckedCall, Comparison, check_call, group_calls
 from ipyagent.agent.policy import Effect
 from ipyagent.agent.tool_context import ToolContext, ToolTask, tell_output
 from ipyagent.errors import AgentError, JournalError, NoFrontendError
@@ -115,17 +115,6 @@ class PendingRehearsal:
         return self.rehearser.take_over(self.code, self.finding)
 
 
-_NOTHING = ""
-"""The target of calls that only read."""
-
-
-def _is_independent(target: str | None, others: AbstractSet[str | None]) -> bool:
-    """Return whether a call is dealt with beside calls that have these targets."""
-    if target == _NOTHING:
-        return others == {_NOTHING}
-    return target is not None and others.isdisjoint({_NOTHING, None, target})
-
-
 STILL_RUNNING = (
     "Stopping: the code still runs although it was interrupted. It is interrupted again "
     "every second; restarting the kernel ends it in any case."
@@ -155,7 +144,7 @@ class Dispatcher:
         Adjacent changes of different things are asked about together, if the user can see them all.
         Raises JournalError if an intent could not be recorded; its call does not run.
         """
-        for group in self._group_calls():
+        for group in group_calls(self.context, self.calls):
             if recorded := self.context.recorded.get(group[0].id):
                 self._start_call(recorded)
                 self._close_call(recorded)
@@ -199,35 +188,6 @@ class Dispatcher:
         finally:
             for task in tasks:
                 task.cancel()
-
-    def _group_calls(self) -> Iterator[list[ToolCall]]:
-        group: list[ToolCall] = []
-        targets: set[str | None] = set()
-        for call in self.calls:
-            target = self._target_of(call)
-            if group and not _is_independent(target, targets):
-                yield group
-                group, targets = [], set()
-            group.append(call)
-            targets.add(target)
-        if group:
-            yield group
-
-    def _target_of(self, call: ToolCall) -> str | None:
-        """Return what a call changes; _NOTHING if it only reads, None if it is dealt with alone."""
-        context = self.context
-        if call.parse_error or call.name not in context.toolbox or call.id in context.recorded:
-            return None
-        tool = context.toolbox.get(call.name)
-        try:
-            arguments = tool.check_arguments(call.arguments)
-            if tool.parallel:
-                is_allowed = context.policy.evaluate(tool, arguments).effect is Effect.ALLOW
-                return _NOTHING if is_allowed else None
-            asks_together = getattr(context.asker, "asks_together", False)
-            return tool.target(**arguments) if tool.target and asks_together else None
-        except Exception:  # a reply of the tool's own code comes later
-            return None
 
     def _announce_call(
         self, call: ToolCall, checked: CheckedCall | BaseException

@@ -126,7 +126,7 @@ class RunTask:
             config, own, self.redactor, cell.main.post, session, delegate
         )
         self.size = ModelSize()
-        self.desktop = environment.toolset.open_notebooks() if request.about else None
+        self.notebook = NotebookTools(workspace, environment.toolset.open_notebooks(), 0)
         self.prompt = self.redactor.text(request.prompt)
         self.notes += self.toolbox.notices
 
@@ -161,9 +161,8 @@ class RunTask:
         `validators` check what the user adds meanwhile.
         """
         request = self.request
-        if self.desktop and self.recording is None:
-            reader = NotebookTools(self.environment.workspace, self.desktop, 0)
-            cell = await asyncio.to_thread(reader.describe_cell, request.about)
+        if request.about and self.recording is None:
+            cell = await asyncio.to_thread(self.notebook.describe_cell, request.about)
             context = replace(context, remarks=[*context.remarks, cell])
             read = (*read, "this notebook")
         await self._load_services()
@@ -479,12 +478,5 @@ class RunFactory:
         return partial(task.carry_out_decision, answer, reference)
 
     def _create_task(self, request: RunRequest) -> RunTask:
-        return RunTask(
-            self.environment,
-            self.session,
-            request,
-            self.client,
-            self.cell,
-            self.open_view,
-            self.parent,
-        )
+        what = self.environment, self.session, request
+        return RunTask(*what, self.client, self.cell, self.open_view, self.parent)
