@@ -11,6 +11,7 @@ import pytest
 
 from harness import NO, YES, Lab, Watcher, call
 from ipyagent.agent.approvals import Answer, Approval
+from ipyagent.agent.recordings import Signer
 from ipyagent.errors import AgentInterrupted
 from ipyagent.schema import ApprovalRequested, Run, ToolFinished, ToolRunning, ToolStatus
 from ipyagent.tools.base import tool
@@ -158,3 +159,11 @@ def test_an_allowed_change_runs_at_once_beside_one_that_is_asked_about(lab, monk
     run = lab.run([{"calls": calls}, "Done."], settings={"policy": {"rules": rules}})
     assert [each.decided_by for each in run.executions] == ["policy", "button"]
     assert statuses(run) == [ToolStatus.SUCCESS] * 2
+
+
+def test_each_approval_is_signed_where_its_call_stands(lab, monkeypatch, tmp_path):
+    calls = [write("a.txt"), write("b.txt"), write("c.txt")]
+    decide = [(2, YES), (1, NO), (0, YES)]
+    run = review(lab, monkeypatch, *calls, expected=3, decide=decide)
+    first, _, third = (each.call.id for each in run.executions)
+    assert Signer(tmp_path).find_valid(run) == {first, third}
