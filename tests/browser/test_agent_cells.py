@@ -403,7 +403,7 @@ def test_several_changes_in_one_reply_are_reviewed_approved_and_run_together(
     here.book.expect_state(1, "done")
     here.expect_sources("x = 2", "y = x * 21\ny")
     assert [(jupyterlab.folder / f"{name}.md").exists() for name in ("one", "two")] == [True] * 2
-    expect(here.book.output(3)).to_have_count(0)
+    expect(here.book.prompt(3)).to_have_text("[ ]:")
     card.locator("[data-ipyagent=run-changed]").click()
     expect(here.book.output(3)).to_contain_text("42")
     here.book.shot("run-what-changed")

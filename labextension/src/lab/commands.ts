@@ -92,11 +92,28 @@ const ACTS: Record<string, readonly [label: string, task: (part: string) => stri
   'test-cell': ['Test', part => `Test ${part}: write checks of its results in a new cell below.`]
 };
 
+/** Make a cell whose menu opens the current one: after a click in its editor, it is not yet. */
+function activate({ panel }: Links, cell: Node | undefined): void {
+  const content = panel?.content;
+  const index = content?.widgets.findIndex(({ node }) => node === cell) ?? -1;
+  if (content && index >= 0 && !content.isSelectedOrActive(content.widgets[index])) {
+    content.deselectAll();
+    content.activeCellIndex = index;
+  }
+}
+
 /** Add the commands that ask about the current cell, or its output. */
 function addActs(links: Links, palette: ICommandPalette | null): void {
+  const { app } = links;
+  app.contextMenu.opened.connect(() => {
+    activate(
+      links,
+      app.contextMenuHitTest(({ classList }) => classList.contains('jp-Cell'))
+    );
+  });
   for (const [name, [label, task]] of Object.entries(ACTS)) {
     const command = `ipyagent:${name}`;
-    links.app.commands.addCommand(command, {
+    app.commands.addCommand(command, {
       label: ({ output }) => `${label} This ${output === true ? 'Output' : 'Cell'}`,
       caption: 'Asks in an agent cell below; lines that are selected are meant alone',
       isEnabled: () => links.panel?.content.model?.readOnly === false,
