@@ -50,7 +50,9 @@ export interface Drawn {
   key: string;
   html: string;
   more: string;
-  own: (Asked | Progress | Countdown | Source | Unsent | Steering | Row | Head | Search) | null;
+  own:
+    | (Asked | Review | Progress | Countdown | Source | Unsent | Steering | Row | Head | Search)
+    | null;
 }
 /**
  * A form: it decides on a call or the steps of a plan, or answers the question.
@@ -132,6 +134,13 @@ export interface Preview {
 export interface Argument {
   name: string;
   value: string;
+}
+/**
+ * Several calls of a step that wait: the ids of their approvals, in the order of the calls.
+ */
+export interface Review {
+  type: 'review';
+  approvals: string[];
 }
 /**
  * A run that is on: when it began, and whether it has only now; it can be stopped.
@@ -367,7 +376,7 @@ export interface OverviewChanged {
  * An overview of a notebook: its newest runs, oldest first, and the side panel.
  *
  * `model` would answer now; `waiting` is a plan that no cell asks about, and has no `approval_id`;
- * `status` is the line of the status bar.
+ * the blocks of `panel` are those that have changed; `status` is the line of the status bar.
  */
 export interface Overview {
   model: string;

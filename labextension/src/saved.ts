@@ -9,7 +9,7 @@ import { EXPLORER, FollowUpView } from './view/followUp';
 import { button } from './view/form';
 import { host } from './view/host';
 import { sanitizeCard } from './view/sanitize';
-import { askAnew, cellSource, toCell, toCells, tryAgain } from './view/toCell';
+import { askAnew, cellSource, runChanged, toCell, toCells, tryAgain } from './view/toCell';
 import { UndoView } from './view/undo';
 
 const RUNNERS = ['run_python', 'python_script', 'run_shell'];
@@ -77,8 +77,9 @@ function actionsOf(card: HTMLElement, run: SavedRun, calls: SavedCall[]): HTMLEl
   if (run.model.startsWith(EXPLORER)) {
     card.querySelectorAll('.ia-answer').forEach(each => followUp.link(each));
   }
+  const changed = runChanged(isUndone ? [] : calls.flatMap(({ result }) => result?.cell ?? []));
   const anew = run.replayed ? askAnew() : null;
-  const parts = [keep, anew, undo.element, modelOf(run, followUp), followUp.element];
+  const parts = [changed, keep, anew, undo.element, modelOf(run, followUp), followUp.element];
   const row = h('div', { class: 'ipyagent-own' }, ...parts);
   const ending = card.querySelector(':scope > :is(.ia-ending, .ia-error-card)');
   (ending ?? row).append(' ', wayOn(run, calls, followUp) ?? '');

@@ -138,12 +138,13 @@ BETTER = PLOT.replace("title='Sales'", "title='Sales by quarter', grid=True")
 
 
 class Book:
-    """A notebook whose second cell asks an agent that makes these calls, one in each step."""
+    """A notebook whose second cell asks an agent that makes these calls, one or a list a step."""
 
     def __init__(
         self, lab: Any, notebook: Any, name: str, calls: list[Any], *cells: str, options: str = ""
     ) -> None:
-        replies = [*({"calls": [each]} for each in calls), "Done."]
+        steps = (each if isinstance(each, list) else [each] for each in calls)
+        replies = [*({"calls": each} for each in steps), "Done."]
         agent = f"%%agent {script(lab.folder, name, *replies)} {options}\nImprove this notebook."
         self.book = notebook(LOAD, agent, *cells)
         self.page, self.file = self.book.page, lab.folder / self.book.name

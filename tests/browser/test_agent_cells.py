@@ -22,6 +22,7 @@ from scripted_notebooks import (
     LOAD,
     LONG,
     PLOT,
+    RUN_JSON,
     Book,
     Side,
     call,
@@ -376,6 +377,72 @@ def test_an_accepted_edit_is_in_the_cell_and_undone_by_the_notebook(
     assert "by quarter" in here.file.read_text()
 
 
+def test_several_changes_in_one_reply_are_reviewed_approved_and_run_together(
+    jupyterlab: Lab, cells: Make
+) -> None:
+    calls = [
+        call("write_file", path="one.md", content="# One\n"),
+        call("write_file", path="two.md", content="# Two\n"),
+        call("edit_cell", cell=3, source="y = x * 21\ny"),
+        call("edit_cell", cell=2, source="x = 2"),
+    ]
+    here = Book(jupyterlab, cells, "review", [calls], "x = 1", "y = x\ny").ask()
+    card = here.book.run(1)
+    bar = card.locator(".ia-review")
+    expect(bar).to_contain_text("4 changes")
+    approve_all, opened = bar.locator("[data-ipyagent=approve-all]"), card.locator(".ia-tool[open]")
+    for place in range(1, 5):
+        expect(bar).to_contain_text(f"{place} of 4")
+        expect(opened).to_have_count(1)
+        expect(approve_all).to_be_disabled()
+        opened.evaluate("part => part.scrollIntoView({ block: 'center' })")
+        expect(opened.locator("[data-ipyagent=approve]")).to_be_enabled()
+        if place == 2:
+            here.book.shot("review")
+        if place < 4:
+            bar.locator("[data-ipyagent=next]").click()
+    assert here.sources() == ["x = 1", "y = x\ny"]
+    approve_all.click()
+    here.book.expect_state(1, "done")
+    here.expect_sources("x = 2", "y = x * 21\ny")
+    assert [(jupyterlab.folder / f"{name}.md").exists() for name in ("one", "two")] == [True] * 2
+    expect(here.book.prompt(3)).to_have_text("[ ]:")
+    card.locator("[data-ipyagent=run-changed]").click()
+    expect(here.book.output(3)).to_contain_text("42")
+    here.book.shot("run-what-changed")
+
+
+def test_a_change_is_approved_and_run_at_its_cell(jupyterlab: Lab, cells: Make) -> None:
+    edit = call("edit_cell", cell=2, source="6 * 7")
+    here = Book(jupyterlab, cells, "approve-run", [edit], "6 * 6").ask()
+    here.waits()
+    here.see()
+    here.book.shot("approve-and-run")
+    here.proposals().locator("[data-ipyagent=approve-run]").click()
+    here.book.expect_state(1, "done")
+    expect(here.book.output(2)).to_contain_text("42")
+
+
+def test_the_menu_of_a_cell_asks_about_it_in_an_agent_cell_below(cells: Make) -> None:
+    book = cells("answer = 6 * 7\nanswer", "1")
+    book.start(0)
+    book.expect_done(0)
+    number = book.save().cells[0].execution_count
+    book.cell(0).click(button="right")
+    book.shot("cell-menu")
+    book.page.get_by_role("menuitem", name="Explain This Cell").click()
+    book.expect_state(1, "done")
+    assert source(book, 1) == f"%%agent --cell {number}\nExplain this cell."
+    context = book.save().cells[1].outputs[0].data[RUN_JSON]["context"]
+    assert "answer = 6 * 7\nanswer\n-> 42" in context
+    book.cell(0).click()
+    book.page.keyboard.press("Control+k")
+    book.page.keyboard.press("c")
+    expect(book.cell(1)).to_contain_text("Change this cell:")
+    book.page.keyboard.type("make it 43")
+    assert source(book, 1) == f"%%agent --cell {number}\nChange this cell: make it 43"
+
+
 def test_fix_runs_in_a_cell_below_with_the_users_own_frames(cells: Make) -> None:
     book = cells("import json\nprices = '[1, 2'\njson.loads(prices)", "1")
     book.start_all()
@@ -385,15 +452,16 @@ def test_fix_runs_in_a_cell_below_with_the_users_own_frames(cells: Make) -> None
     book.shot("error-actions")
     actions(book, 0).first.click()
     book.expect_state(1, "done")
-    failed = book.save().cells[0]
-    place = f"cell [{failed.execution_count}] (id {failed.id})"
-    first, task, *rest = source(book, 1).split("\n")
-    assert first == "%%agent"
-    assert task == f"Fix the error in {place}: find its cause, then change that cell."
-    assert "    ----> 3 json.loads(prices)" in rest
-    assert "File" not in source(book, 1)
-    assert rest[-1].startswith("    JSONDecodeError: Expecting")
+    saved = book.save().cells
+    assert source(book, 1) == f"%%agent --cell {saved[0].execution_count}\nFix the error."
+    context = saved[1].outputs[0].data[RUN_JSON]["context"]
+    assert "-> JSONDecodeError: Expecting" in context
+    assert "----> 3 json.loads(prices)" in context
+    assert "File" not in context.partition("Variables:")[0]
     book.shot("fix-with-agent")
+    actions(book, 0).first.click()
+    expect(book.page.get_by_text("This was asked before")).to_be_visible()
+    assert source(book, 2) == "1"
     follow_up = book.run(1).locator("[data-ipyagent=follow-up]")
     follow_up.fill("What can you do?")
     follow_up.press("Enter")

@@ -124,7 +124,7 @@ def test_a_double_click_asks_once(notebook: Any) -> None:
     book.expect_done(0)
     actions(book, 0).first.dblclick()
     book.expect_state(1, "done")
-    assert source(book, 1).startswith("%%agent\nFix the error")
+    assert source(book, 1).startswith("%%agent --cell 1\nFix the error")
     assert source(book, 2) == "1"
 
 
@@ -137,7 +137,7 @@ def test_explain_is_reached_and_pressed_by_the_keyboard(notebook: Any) -> None:
     expect(actions(book, 0).last).to_be_focused()
     book.page.keyboard.press("Enter")
     book.expect_state(1, "done")
-    assert source(book, 1).startswith("%%agent\nExplain the error in cell [1]")
+    assert source(book, 1) == "%%agent --cell 1\nExplain the error."
 
 
 def test_the_prompt_of_a_hostile_error_runs_nothing_but_the_agent(
@@ -150,8 +150,7 @@ def test_the_prompt_of_a_hostile_error_runs_nothing_but_the_agent(
     book.expect_done(0)
     actions(book, 0).first.click()
     book.expect_state(1, "done")
-    lines = source(book, 1).split("\n")
-    assert [line for line in lines[5:] if line and not line.startswith("    ")] == []
+    assert source(book, 1) == "%%agent --cell 1\nFix the error."
     book.cell(1).locator(".cm-content").click()
     book.run_with(option)
     book.expect_state(1, "done")

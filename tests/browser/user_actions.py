@@ -12,7 +12,10 @@ from patience import wait_until
 APPROVE, DENY = "Control+Shift+Enter", "Control+Shift+Backspace"
 
 
-LATER = ("model", "show-question", "undo", "to-cell", "keep-cells", "ask-anew", "copy", "request")
+LATER = (
+    *("model", "show-question", "undo", "to-cell", "keep-cells", "ask-anew", "copy", "request"),
+    "run-changed",
+)
 
 
 """Buttons that decide on nothing: they are there when a run is over."""

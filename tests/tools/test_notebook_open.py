@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness import YES, Lab, call
+from harness import YES, Lab, Watcher, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentError, InvalidArgumentsError, PageError
 from ipyagent.kernel.pages import OpenNotebooks
@@ -213,13 +213,95 @@ def test_a_cell_that_changed_since_the_preview_is_left_alone(
     assert sources(page)[1] == "df = mine()"
 
 
-def test_a_number_that_means_another_cell_by_then_is_refused(
+def test_a_number_means_the_cell_that_was_shown_wherever_that_is_by_then(
     tools: NotebookTools, page: MemoryPage
 ):
     tools._preview_edit(1, "df = theirs()")
     page.books[None].insert(1, cell("twin", "df = load()"))
-    with pytest.raises(AgentError, match="changed since preview"):
-        tools.edit_cell(1, "df = theirs()")
+    tools.edit_cell(1, "df = theirs()")
+    assert [each["id"] for each in page.books[None][1:3]] == ["twin", "load"]
+    assert sources(page)[1:3] == ["df = load()", "df = theirs()"]
+    assert tools.edit_cell("load", "df = mine()").cell == "load"
+
+
+def test_new_cells_and_changes_of_others_are_asked_about_together(page: MemoryPage, tmp_path: Path):
+    lab = Lab(tmp_path)
+    lab.view_class = Reviewer
+    lab.environment.toolset.open_notebooks = lambda: desktop(page, folder=tmp_path)
+    calls = [
+        call("insert_cell", source="a = 1"),
+        call("edit_cell", cell=3, source="df['month']"),  # one more, once that is inserted
+        call("insert_cell", source="b = 2"),
+        call("edit_cell", cell=1, source="df = other()"),
+        call("insert_cell", source="first", index=0),
+    ]
+    run = lab.run([{"calls": calls}, "Done."])
+    assert [each.id for each in lab.watcher.asked[:4]] == lab.watcher.waiting[0]
+    assert [each.result.success for each in run.executions] == [True] * 5
+    assert sources(page) == [
+        *("first", "# Sales", "df = other()", "%%agent\nGo on.", "a = 1", "b = 2", "df['month']")
+    ]
+    assert [each.result.cell for each in run.executions] == ["new1", "last", "new2", "load", "new3"]
+
+
+class Reviewer(Watcher):
+    """Approves what waits, the last first, once four questions wait or there is only one more."""
+
+    asks_together = True
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.waiting: list[list[str]] = []
+
+    async def ask(self, approval: Approval) -> None:
+        self.asked.append(approval)
+        if len(self.asked) >= 4:
+            pending = [each.id for each in self.environment.approvals.pending()]
+            self.waiting.append(pending)
+            for each in reversed(pending):
+                self.environment.approvals.decide(each, YES)
+
+
+DEEP = {
+    "output_type": "error",
+    "ename": "KeyError",
+    "evalue": "'specie'",
+    "traceback": [
+        "\x1b[31m---------\x1b[39m",
+        "KeyError                                  Traceback (most recent call last)",
+        "File ~/env/lib/python3.11/site-packages/pandas/base.py:3812\n-> 3812     get_loc(key)\n",
+        "\nThe above exception was the direct cause of the following exception:\n",
+        "Cell In[2], line 4\n      1 t\n      2 \n      3 a = 1\n----> 4 load()\n      5 b = 2",
+        "File ~/work/t.py:2, in load()\n      1 def load():\n----> 2     return df['specie']\n",
+        "File /usr/lib/python3.11/functools.py:65, in cached()\n---> 65 call()\n",
+        "KeyError: 'specie'",
+    ],
+}
+
+
+def test_a_cell_is_described_with_the_users_own_frames_near_the_fault(
+    tools: NotebookTools, page: MemoryPage
+):
+    page.books[None][3] |= {"outputs": [DEEP], "execution_count": 10}
+    assert tools.describe_cell("10") == (
+        "The cell that the prompt is about:\n"
+        "#3 code id=last [10]\ndf['year']\n"
+        "-> KeyError: 'specie'\n"
+        "Cell In[2], line 4\n      2 \n      3 a = 1\n----> 4 load()\n      5 b = 2\n"
+        "File ~/work/t.py:2, in load()\n      1 def load():\n----> 2     return df['specie']"
+    )
+    assert "id=title" in tools.describe_cell("#0")
+    with pytest.raises(InvalidArgumentsError, match=r"no cell \[4\]"):
+        tools.describe_cell("[4]")
+
+
+def test_of_cells_with_one_number_the_nearest_above_is_meant(
+    tools: NotebookTools, page: MemoryPage
+):
+    page.books[None][3]["execution_count"] = 1  # of the kernel before
+    assert "id=load" in tools.describe_cell("[1]")
+    page.books[None].insert(1, cell("far", "0", execution_count=1))
+    assert "id=load" in tools.describe_cell("1")
 
 
 def test_a_change_at_the_very_last_moment_is_the_pages_to_refuse(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import re
 from collections.abc import Callable
@@ -351,3 +352,18 @@ def test_an_edit_is_shown_once():
         assert seen.count("+new words") == 1, view
         assert "path: a.md" in seen
         assert "replace_all: true" in seen
+
+
+def test_questions_at_once_are_typed_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    ask, seen = typing("y", "n")
+    monkeypatch.setattr("builtins.input", ask)
+    cell, approvals = Cell(), Approvals()
+    prompt = InputAsker(cell.main, approvals, lambda each: seen.append(each.id))
+    both = [approvals.open_call(READ), approvals.open_call(READ)]
+
+    async def at_once() -> None:
+        await asyncio.gather(*map(prompt.ask, both))
+
+    drive_sync(cell, at_once)
+    assert [each.answer.result().decision for each in both] == ["approved", "denied"]
+    assert [each.split()[0] for each in seen] == ["a1", "Run", "a2", "Run"]

@@ -130,6 +130,21 @@ async def test_a_snapshot_has_what_is_streaming_and_what_is_waited_for(wire: Wir
     assert wire.sent[-1] == streaming  # the snapshot holds the text that was on its way
 
 
+def test_calls_that_wait_together_are_one_review_until_one_is_left(wire: Wire):
+    first = wire.ask()
+    second = ASKED.model_copy(update={"call": CALL.model_copy(update={"id": "c2"})})
+    other = wire.approvals.open_call(second)
+    wire.tell(s.ToolStarted(step=1, execution=second))
+    assert "r/s1/r" not in wire.page.blocks
+    wire.tell(s.ApprovalRequested(step=1, call_id="c2", approval_id=other.id))
+    assert wire.page.own("r/s1/r") == {"type": "review", "approvals": [first, other.id]}
+    keys = [each.key for each in wire.page.list()]
+    assert keys.index("r/s1/r") == keys.index("r/s1/c0") - 1
+    assert "2 changes" in wire.page.html
+    wire.decided()
+    assert "r/s1/r" not in wire.page.blocks
+
+
 @pytest.mark.spec("P23")
 def test_the_second_click_is_told_what_had_been_decided_and_when(wire: Wire):
     approval = wire.ask()

@@ -13,9 +13,11 @@ from harness import YES, Lab, call
 from ipyagent.agent.prompts import CHANGES, NO_CHANGES
 from ipyagent.agent.session.conversation import initial_conversation
 from ipyagent.agent.session.session import Session
+from ipyagent.errors import AgentError
 from ipyagent.explorer.client import ExplorerClient
 from ipyagent.schema import Message, Run
 from ipyagent.ui.transcribe.run import transcribe
+from open_notebooks import MemoryPage, cell, desktop
 
 
 @pytest.fixture
@@ -166,3 +168,24 @@ def test_a_secret_in_a_line_is_hidden_and_does_not_make_it_new(lab: Lab) -> None
     assert "- key: " in first
     assert key not in first
     assert lines_of(context_of(lab)) == [NO_CHANGES]
+
+
+def test_the_cell_that_a_prompt_is_about_goes_with_it_and_counts_as_read(tmp_path: Path):
+    lab = Lab(tmp_path)
+    load = cell("load", "df = load()", execution_count=10)
+    page = MemoryPage({None: [load, cell("agent", "%%agent --cell 10\nFix the error.")]})
+    lab.environment.toolset.open_notebooks = lambda: desktop(page, folder=tmp_path)
+    run = lab.run(["Done."], "Fix the error.", request={"about": "10"})
+    assert run.prompt == "Fix the error."
+    assert "The cell that the prompt is about:\n#0 code id=load [10]\ndf = load()" in run.context
+    assert run.context in lab.client.requests[0].messages[-1].text
+    assert run.read == ("this notebook",)
+
+
+def test_a_cell_that_is_not_there_is_said_before_anything_is_asked(tmp_path: Path):
+    lab = Lab(tmp_path)
+    page = MemoryPage({None: [cell("agent", "%%agent --cell 10\nFix the error.")]})
+    lab.environment.toolset.open_notebooks = lambda: desktop(page, folder=tmp_path)
+    with pytest.raises(AgentError, match="no cell 10"):
+        lab.run(["Done."], "Fix the error.", request={"about": "10"})
+    assert lab.client.requests == []

@@ -333,7 +333,7 @@ describe('the same holds', () => {
     const call = question.calls[0];
     const change = `<pre><code>${honest}</code></pre>`;
     const approval = { ...pending, asked: question, change };
-    const view = new ProposalView({ approval, call, before: null, asking: null }, decide);
+    const view = new ProposalView({ approval, call, before: null, asking: null }, decide, null);
     document.body.replaceChildren(view.element);
     const approve = find(view.element, 'approve');
     tell(true, isHead);
@@ -385,5 +385,81 @@ describe('the same holds', () => {
     look();
     buttons.forEach(button => button.click());
     expect(actions.decide).toHaveBeenCalledTimes(2);
+  });
+});
+
+describe('several changes', () => {
+  /** A run that asks about two calls, c0 by a2 and c1 by a3. */
+  function reviewed(ids = ['a2', 'a3'], run = asked({}, callHtml('x = 1')), other = 'a3') {
+    const own = askAbout('run_python', {}, { approval: { ...APPROVAL, id: other } });
+    let next = withBlock(run, { key: 'r/s2/c1', html: callHtml('y = 2') }, 'r/s2');
+    next = withBlock(next, { key: 'r/s2/c1/a', html: '<div></div>', own }, 'r/s2/c1');
+    const review = { type: 'review' as const, approvals: ids };
+    return withBlock(next, { key: 'r/s2/r', html: '<div></div>', own: review }, 'r/s2');
+  }
+
+  async function review() {
+    const decide = vi.fn();
+    const view = new Card({ decide, send: vi.fn() });
+    document.body.replaceChildren(view.element);
+    view.update(reviewed());
+    await Promise.resolve();
+    const tools = [...view.element.querySelectorAll<HTMLDetailsElement>('[data-tool=run_python]')];
+    const see = (tool: Element) => {
+      tell(true, element => element.closest('.ia-tool') === tool);
+      look();
+    };
+    return { decide, view, tools, see, all: find(view.element, 'approve-all') };
+  }
+  const approved = { decision: 'approve', reason: '' };
+
+  it('are opened one at a time, and approved together once each was in sight', async () => {
+    const { decide, view, tools, see, all } = await review();
+    const open = () => tools.map(tool => tool.open);
+    expect(open()).toEqual([true, false]);
+    see(tools[0]);
+    expect(isActive(all)).toBe(false);
+    all.click();
+    expect(decide).not.toHaveBeenCalled();
+    expect(open()).toEqual([false, true]);
+    find(view.element, 'next').click();
+    expect(open()).toEqual([true, false]);
+    find(view.element, 'previous').click();
+    expect(open()).toEqual([false, true]);
+    see(tools[1]);
+    expect(isActive(all)).toBe(true);
+    all.click();
+    expect(decide.mock.calls).toEqual([
+      ['a2', approved],
+      ['a3', approved]
+    ]);
+  });
+
+  it('are not approved while one is edited, or once one is asked about again', async () => {
+    const { decide, view, tools, see, all } = await review();
+    tools.forEach(see);
+    find(tools[1], 'edit').click();
+    all.click();
+    expect(decide).not.toHaveBeenCalled();
+    find(tools[1], 'cancel-edit').click();
+    view.update(reviewed(['a2', 'a4'], undefined, 'a4'));
+    await Promise.resolve();
+    expect(isActive(all)).toBe(false);
+    all.click();
+    expect(decide).not.toHaveBeenCalled();
+    see(tools[1]);
+    all.click();
+    expect(decide.mock.calls.map(([id]) => id as string)).toEqual(['a2', 'a4']);
+  });
+
+  it('lead to the next one when one is decided on, and to none that another browser decided', async () => {
+    const { decide, view, tools, see, all } = await review();
+    see(tools[1]);
+    view.update(reviewed(['a3'], asked({ approval: null }, callHtml('x = 1', 'success'))));
+    await Promise.resolve();
+    expect(tools[1].open).toBe(true);
+    expect(isActive(all)).toBe(true);
+    all.click();
+    expect(decide.mock.calls).toEqual([['a3', approved]]);
   });
 });

@@ -20,10 +20,14 @@ describe('a proposal', () => {
 
   const edit = (change = '', before = 'x = 1', asking?: string) => {
     const proposed = propose('edit_cell', { cell: 2, source: 'x = 2' }, change);
-    return new ProposalView({ ...proposed, before, asking: asking ?? null }, decide);
+    return new ProposalView({ ...proposed, before, asking: asking ?? null }, decide, null);
   };
   const insert = (given: object) =>
-    new ProposalView({ ...propose('insert_cell', given), before: null, asking: null }, decide);
+    new ProposalView(
+      { ...propose('insert_cell', given), before: null, asking: null },
+      decide,
+      null
+    );
   const find = ({ element }: ProposalView, name: string): HTMLInputElement =>
     element.querySelectorAll<HTMLInputElement>(`[data-ipyagent="${name}"]`)[0];
 

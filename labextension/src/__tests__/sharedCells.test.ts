@@ -70,13 +70,18 @@ describe('the cells of a notebook', () => {
     const outputs = [
       { output_type: 'display_data', data: image, metadata: {} },
       { output_type: 'stream', name: 'stdout', text: '🙂'.repeat(2_000_000) },
-      { output_type: 'error', ename: 'E', evalue: 'e', traceback: ['-'.repeat(20_000)] }
+      {
+        output_type: 'error',
+        ename: 'E',
+        evalue: 'e',
+        traceback: ['Cell In[3]', '-'.repeat(9_000)]
+      }
     ];
     setOutputs(codeCell(notebook, 'one', 'x = 1'), outputs, 3);
     expect(readCells(notebook)[0].outputs).toEqual([
       { output_type: 'display_data', data: { 'image/png': '', 'text/plain': '<Figure>' } },
       { output_type: 'stream', name: 'stdout', text: '🙂'.repeat(1_000) },
-      { output_type: 'error', ename: 'E', evalue: 'e' }
+      { output_type: 'error', ename: 'E', evalue: 'e', traceback: ['Cell In[3]'] }
     ]);
   });
 

@@ -1,6 +1,6 @@
 /** Agent cells: shows them as prose, adds them, also below a cell that failed, and loads ipyagent. */
 import { Notification } from '@jupyterlab/apputils';
-import { type Cell, CodeCell } from '@jupyterlab/cells';
+import { type Cell, CodeCell, type ICodeCellModel } from '@jupyterlab/cells';
 import type { Notebook, NotebookPanel } from '@jupyterlab/notebook';
 import { LabIcon } from '@jupyterlab/ui-components';
 import { PanelLayout, Widget } from '@lumino/widgets';
@@ -9,7 +9,7 @@ import { h } from '../view/dom';
 import { forEachCodeCell, runCurrent } from './cells';
 import type { Link } from './link';
 import type { Links } from './links';
-import { explainPrompt, Failure, failureOf, fixPrompt, isPrompt } from './prompts';
+import { hasFailed, isPrompt, promptAbout } from './prompts';
 import type { Settings } from './settings';
 
 const CLASS = 'ipyagent-cell';
@@ -131,23 +131,42 @@ function whyNot(name: string, message: string): string {
     : `ipyagent cannot be loaded in this kernel: ${name}: ${message}`;
 }
 
-type Prompt = (failure: Failure) => string;
+const ALREADY = 'This was asked before: the cell below has the answer.';
 
-/** Run an agent cell about a failed cell below it; one about a stranger's output is not run yet. */
-async function askAbout(
+/**
+ * Ask for something about a cell in an agent cell below it. A task that ends in a space is for the
+ * user to write on; one about a stranger's output is not run yet.
+ */
+export async function askAbout(
   panel: NotebookPanel,
-  cell: CodeCell,
+  cell: Cell,
   links: Links,
-  prompt: Prompt
+  task: string
 ): Promise<void> {
-  const failure = failureOf(cell.model);
-  if (failure !== null) {
-    const index = panel.content.widgets.indexOf(cell);
-    const isNew = await addAgentCell(panel, links.of(panel), index, prompt(failure));
-    if (isNew && cell.model.trusted) {
-      await runCurrent(panel);
-    }
+  const index = panel.content.widgets.indexOf(cell);
+  const { executionCount = null } = cell.model as Partial<ICodeCellModel>;
+  const prompt = promptAbout(`${executionCount ?? `#${index}`}`, task);
+  const isNew = await addAgentCell(panel, links.of(panel), index, prompt);
+  if (task.endsWith(' ')) {
+    return;
   }
+  if (!isNew) {
+    const callback = (): void => void runCurrent(panel);
+    const again = { label: 'Ask again', caption: 'Run that cell again', callback };
+    Notification.info(ALREADY, { autoClose: 5_000, actions: [again] });
+  } else if (cell.model.trusted) {
+    await runCurrent(panel);
+  }
+}
+
+/** Describe the part of a cell that is selected, or all of it. */
+export function partOf({ editor }: Cell): string {
+  const { start, end } = editor?.getSelection() ?? {};
+  if (start === undefined || end === undefined || JSON.stringify(start) === JSON.stringify(end)) {
+    return 'this cell';
+  }
+  const [first, last] = [start.line + 1, end.line + 1].sort((one, other) => one - other);
+  return `${first === last ? `line ${first}` : `lines ${first} to ${last}`} of this cell`;
 }
 
 /** Offer to ask the agent about the errors in a notebook: below each cell that has one. */
@@ -161,11 +180,11 @@ export function watchErrors(panel: NotebookPanel, links: Links, settings: Settin
     }
     const isOffered = settings.now.errorActions && isPython(panel);
     const row = rows.get(cell) ?? null;
-    if (!isOffered || failureOf(cell.model) === null) {
+    if (!isOffered || !hasFailed(cell.model)) {
       row?.dispose();
       rows.set(cell, null);
     } else if (row === null) {
-      const drawn = drawRow(prompt => void askAbout(panel, cell, links, prompt));
+      const drawn = drawRow(task => void askAbout(panel, cell, links, task));
       const layout = cell.layout as PanelLayout;
       layout.insertWidget(layout.widgets.length - 1, drawn);
       rows.set(cell, drawn);
@@ -186,14 +205,14 @@ export function watchErrors(panel: NotebookPanel, links: Links, settings: Settin
   });
 }
 
-function drawRow(ask: (prompt: Prompt) => void): Widget {
-  const make = (name: string, label: string, prompt: Prompt): HTMLElement => {
+function drawRow(ask: (task: string) => void): Widget {
+  const make = (name: string, label: string, task: string): HTMLElement => {
     const attributes = { type: 'button', class: 'ipyagent-action', 'data-ipyagent': name };
     const button = h('button', attributes, label);
-    button.addEventListener('click', () => ask(prompt));
+    button.addEventListener('click', () => ask(task));
     return button;
   };
-  const fix = make('fix', 'Fix with agent', fixPrompt);
+  const fix = make('fix', 'Fix with agent', 'Fix the error.');
   fix.prepend(agentIcon.element({ tag: 'span', className: 'ipyagent-action-icon' }));
   const row = {
     class: 'ipyagent-error-actions',
@@ -201,7 +220,7 @@ function drawRow(ask: (prompt: Prompt) => void): Widget {
     'aria-label': 'Ask the agent about this error',
     'data-lm-suppress-shortcuts': 'true'
   };
-  const node = h('div', row, fix, make('explain', 'Explain', explainPrompt));
+  const node = h('div', row, fix, make('explain', 'Explain', 'Explain the error.'));
   // Otherwise the notebook would select the failed cell again.
   node.addEventListener('dblclick', event => event.stopPropagation());
   return new Widget({ node });

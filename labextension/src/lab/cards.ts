@@ -119,6 +119,16 @@ async function runAgain(links: Links, from: Element, isFresh: boolean): Promise<
   return 'Asking the model';
 }
 
+/** Run the code cells with these ids in the notebook with `from`, in its order. */
+async function runCells(links: Links, from: Element, ids: readonly string[]): Promise<string> {
+  const { content, sessionContext } = findBelow(links, from).panel;
+  const cells = content.widgets.filter(
+    ({ model: { id, type } }) => type === 'code' && ids.includes(id)
+  );
+  void NotebookActions.runCells(content, cells, sessionContext);
+  return cells.length > 0 ? 'Running' : 'They are gone';
+}
+
 /** Everything of ours in a cell: its card, proposals. */
 const OURS = '[data-ipyagent]';
 
@@ -205,6 +215,7 @@ export function serveCards(links: Links): void {
   host.insertCells = (...asked) => problemOf(() => insertBelow(links, ...asked));
   host.askBelow = (...asked) => problemOf(() => askBelow(links, ...asked));
   host.runAgain = (...asked) => runAgain(links, ...asked).catch(String);
+  host.runCells = (...asked) => runCells(links, ...asked).catch(String);
   host.undo = (from, runId, isDry) =>
     linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry });
   host.chooseModel = from => chooseModel(linkOf(links, from));

@@ -5,7 +5,7 @@ import { CommandRegistry } from '@lumino/commands';
 
 import type { PendingApproval } from '../protocol';
 import { host } from '../view/host';
-import { addAgentCell, agentIcon, isPython } from './agentCells';
+import { addAgentCell, agentIcon, askAbout, isPython, partOf } from './agentCells';
 import { QuestionCards, oldestWaiting, PANEL, showWaiting, Waiting } from './approvals';
 import { placeOf, uncover } from './cells';
 import type { Links } from './links';
@@ -83,6 +83,51 @@ class Decisions {
 }
 
 const CATEGORY = 'ipyagent';
+
+/** The commands about a cell: the label, and the task about a part of it. */
+const ACTS: Record<string, readonly [label: string, task: (part: string) => string]> = {
+  'ask-about-cell': ['Ask About', part => `About ${part}: `],
+  'change-cell': ['Change', part => `Change ${part}: `],
+  'explain-cell': ['Explain', part => `Explain ${part}.`],
+  'test-cell': ['Test', part => `Test ${part}: write checks of its results in a new cell below.`]
+};
+
+/** Make a cell whose menu opens the current one: after a click in its editor, it is not yet. */
+function activate({ panel }: Links, cell: Node | undefined): void {
+  const content = panel?.content;
+  const index = content?.widgets.findIndex(({ node }) => node === cell) ?? -1;
+  if (content && index >= 0 && !content.isSelectedOrActive(content.widgets[index])) {
+    content.deselectAll();
+    content.activeCellIndex = index;
+  }
+}
+
+/** Add the commands that ask about the current cell, or its output. */
+function addActs(links: Links, palette: ICommandPalette | null): void {
+  const { app } = links;
+  app.contextMenu.opened.connect(() => {
+    activate(
+      links,
+      app.contextMenuHitTest(({ classList }) => classList.contains('jp-Cell'))
+    );
+  });
+  for (const [name, [label, task]] of Object.entries(ACTS)) {
+    const command = `ipyagent:${name}`;
+    app.commands.addCommand(command, {
+      label: ({ output }) => `${label} This ${output === true ? 'Output' : 'Cell'}`,
+      caption: 'Asks in an agent cell below; lines that are selected are meant alone',
+      isEnabled: () => links.panel?.content.model?.readOnly === false,
+      isVisible: () => isUsable(links),
+      execute: ({ output }) => {
+        const { panel } = links;
+        const cell = panel?.content.activeCell ?? null;
+        const part = output === true ? 'the output of this cell' : cell && partOf(cell);
+        return panel && cell && part && askAbout(panel, cell, links, task(part));
+      }
+    });
+    palette?.addItem({ command, category: CATEGORY });
+  }
+}
 
 interface Command {
   readonly label: string;
@@ -169,6 +214,7 @@ export function addCommands(
   new Reminder(links, cards);
   new Notifier(links, settings);
   palette?.addItem({ command: NOTIFY, category: CATEGORY });
+  addActs(links, palette);
   const all = commandsFor(links, new Decisions(links, cards));
   for (const [id, { label, ...command }] of Object.entries(all)) {
     registry.addCommand(id, {

@@ -47,11 +47,13 @@ function serveRequests(links: Links, inserted: Inserted): void {
       const [id] = insertCells(sharedNotebook(panel), index, kind, [source]);
       inserted.add(links.of(panel)?.overview, id);
       mark(panel, id);
+      runApproved(panel, id, source);
       return { id, index };
     },
     replace: (panel, { id, before, source }) => {
       replaceSource(sharedNotebook(panel), id, before, source);
       mark(panel, id);
+      runApproved(panel, id, source);
       return {};
     },
     remove: (panel, { id, before }) => {
@@ -68,6 +70,21 @@ function serveRequests(links: Links, inserted: Inserted): void {
     await panel.context.ready;
     return answers[what](panel, details as unknown as RequestDetails);
   };
+}
+
+/** The changes that the user wants to run once they are made: path and source. */
+const toRun = new Set<string>();
+
+/** Run a cell that was changed, if the user has approved that too. */
+function runApproved(
+  { context, content, sessionContext }: NotebookPanel,
+  id: string,
+  source: string
+): void {
+  if (toRun.delete(`${context.path}\n${source}`)) {
+    const cells = content.widgets.filter(({ model }) => model.id === id);
+    void NotebookActions.runCells(content, cells, sessionContext);
+  }
 }
 
 function setOutputsOf(panel: NotebookPanel, details: RequestDetails): unknown {
@@ -151,7 +168,14 @@ class Proposal {
     }
     const before = this.changed?.before ?? null;
     const { approval, call, asking, decide } = this.waiting;
-    this.view ??= new ProposalView({ approval, call, before, asking }, decide);
+    const given = call.request.arguments;
+    const kind = side === 'changed' ? cell.model.type : (given.kind ?? 'code');
+    const run = (): unknown => toRun.add(`${this.panel.context.path}\n${String(given.source)}`);
+    this.view ??= new ProposalView(
+      { approval, call, before, asking },
+      decide,
+      kind === 'code' ? run : null
+    );
     this.view.element.dataset.run = approval.run_id;
     this.view.update(before !== null && before !== source);
     if (this.widget?.parent !== cell || this.side !== side) {
@@ -214,6 +238,9 @@ class Proposals {
 
   private update(): void {
     const waiting = this.listProposed();
+    if (this.links.all.every(({ live }) => live.length === 0)) {
+      toRun.clear();
+    }
     this.drawn.forEach((proposals, panel) => {
       const here = new Map(
         waiting.filter(({ path }) => path === panel.context.path).map(each => [each.id, each])

@@ -42,6 +42,8 @@ export interface SavedCall {
   preview?: { kind: string; text: string; language: string } | null;
   result?: {
     success: boolean;
+    /** The id of the cell that it changed; absent without one. */
+    cell?: string;
     variables?: unknown[];
     files?: unknown[];
     lasting?: unknown[];

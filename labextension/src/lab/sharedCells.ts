@@ -193,14 +193,20 @@ function normalizeLineEnds(source: string): string {
 
 /** Return an output with its text, and only the MIME types of its figures, to limit the size. */
 function summarizeOutput(output: Output): Output {
-  const { output_type, name, ename, evalue, text, data } = output as Bundle;
+  const { output_type, name, ename, evalue, traceback, text, data } = output as Bundle;
   const texts = Object.entries((data ?? {}) as Bundle).map(([kind, value]) => [
     kind,
     kind === 'text/plain' ? truncate(value) : ''
   ]);
   const kinds = data === undefined ? {} : { data: Object.fromEntries(texts) as Bundle };
+  const frames = Array.isArray(traceback) ? { traceback: traceback.filter(isNear).slice(-10) } : {};
   const fields = { output_type, name, ename, evalue: truncate(evalue), text: truncate(text) };
-  return { ...fields, ...kinds } as Output;
+  return { ...fields, ...frames, ...kinds } as Output;
+}
+
+/** Return whether a part of a traceback is short, and not of an installed package. */
+function isNear(part: unknown): boolean {
+  return typeof part === 'string' && part.length < 5_000 && !/(?:site|dist)-packages/.test(part);
 }
 
 /** Return the part of a text that is sent. */

@@ -22,7 +22,11 @@ export class ApprovalView {
   private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
   private gate: Gate | null = null;
 
-  constructor(private decide: DecideOn) {
+  /** `run` runs what was approved, where that can be. */
+  constructor(
+    private decide: DecideOn,
+    private run: (() => void) | null = null
+  ) {
     this.element.append(this.form.element, this.editing, this.late.element);
   }
 
@@ -40,7 +44,9 @@ export class ApprovalView {
       const send: Decide = answer => this.decide(approval.id, answer);
       const edit = calls.length > 0 ? (once: Decide) => this.edit(asked, about, once) : null;
       return [
-        question === null ? approvalForm(approval, about, send, edit) : questionForm(question, send)
+        question === null
+          ? approvalForm(approval, about, send, edit, this.run)
+          : questionForm(question, send)
       ];
     });
     // A question is answered, not approved.

@@ -154,12 +154,16 @@ export function textArea(name: string, description: string, text: string): HTMLT
   return keepLineBreaks(element);
 }
 
-/** Return a form with a button for each choice, one to `edit` (null for none), and a reason. */
+/**
+ * Return a form with a button for each choice, one to `edit` (null for none), and a reason; one that
+ * approves once and does `more`, if that is given.
+ */
 export function approvalForm(
   approval: Approval,
   about: string,
   decide: Decide,
-  edit: ((send: Decide) => void) | null
+  edit: ((send: Decide) => void) | null,
+  more: (() => void) | null = null
 ): HTMLElement {
   return answerForm(approval.question, decide, send => {
     const hint = 'Reason (optional)';
@@ -174,7 +178,13 @@ export function approvalForm(
         )
     );
     const change = edit && button('edit', 'Edit', `Edit ${about}`, () => edit(send));
-    return [...once, reason, change, alwaysMenu(lasting, approval.covers)];
+    const press = (): void => {
+      more?.();
+      send({ decision: 'approve', reason: reason.value.trim() });
+    };
+    const what = `Approve ${about}, and run the cell`;
+    const both = more && button('approve-run', 'Approve and run', what, press);
+    return [...once, both, reason, change, alwaysMenu(lasting, approval.covers)];
   });
 }
 

@@ -8,7 +8,9 @@ import { keep } from './morph';
 /** Milliseconds on screen that count as visible, so that a call that just appeared does not. */
 const GLANCE = 500;
 
-const APPROVING = ['approve', 'always', 'folder'].map(name => `[data-ipyagent="${name}"]`).join();
+const APPROVING = ['approve', 'always', 'folder', 'approve-run']
+  .map(name => `[data-ipyagent="${name}"]`)
+  .join();
 
 /** The boxes with the call's text; exact arguments and effects need not be unfolded. */
 const BOX = 'pre:not(.ia-exact *, .ia-effects *)';
@@ -16,6 +18,9 @@ const BOX = 'pre:not(.ia-exact *, .ia-effects *)';
 const REASON = 'active once all of what is asked has been in sight';
 /** Said after an early press. */
 const EARLY = 'Look at all of it first, then press again.';
+
+/** The DOM event that says that something may have been seen. */
+export const SEEN = 'ipyagent:seen';
 
 /** Observes the beginning of a call and the end of each of its boxes. */
 export class Gate {
@@ -138,6 +143,7 @@ export class Gate {
     if (!isClosed && this.status?.textContent === EARLY) {
       setText(this.status, '');
     }
+    this.form.dispatchEvent(new Event(SEEN, { bubbles: true, composed: true }));
   }
 
   private get status(): HTMLElement | null {

@@ -17,6 +17,8 @@ interface Host {
    * `isFresh`; returns what became of it.
    */
   runAgain: ((from: Element, isFresh: boolean) => Promise<string>) | null;
+  /** Runs these cells of the notebook with this element; returns what became of it. */
+  runCells: ((from: Element, ids: readonly string[]) => Promise<string>) | null;
   /** Lets the user choose the model of the next prompts; returns whether one was chosen. */
   chooseModel: ((from: Element) => Promise<boolean>) | null;
   /**
@@ -32,6 +34,7 @@ export const host: Host = {
   insertCells: null,
   askBelow: null,
   runAgain: null,
+  runCells: null,
   chooseModel: null,
   undo: null
 };

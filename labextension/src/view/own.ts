@@ -5,6 +5,7 @@ import { ApprovalView } from './approval';
 import { Clock, h } from './dom';
 import { button } from './form';
 import { keep, place } from './morph';
+import { ReviewPart } from './review';
 import { toCell } from './toCell';
 import { SayPart, UnsentPart } from './userTexts';
 
@@ -32,6 +33,7 @@ export type Makers = Record<string, (key: string) => Part<Own>>;
 export function makersFor({ decide, send }: Connection): Makers {
   return {
     asked: () => new FormPart(decide),
+    review: () => new ReviewPart(),
     progress: () => new ProgressPart(send),
     countdown: () => new CountdownPart(),
     source: () => new SourcePart(),

@@ -30,7 +30,8 @@ export class ProposalView {
     '⚠ You have changed this cell since. Approving would fail and leave your text as it is.'
   );
 
-  constructor(proposed: Proposed, decide: Decide) {
+  /** `run` runs the cell once the change was made; null for cells that are not code. */
+  constructor(proposed: Proposed, decide: Decide, run: (() => void) | null) {
     const { approval, call, before, asking } = proposed;
     const agent = asking === null ? 'The agent' : `The agent of ${asking}`;
     const what = before === null ? `a new ${kindOf(call)} cell` : 'a change of this cell';
@@ -38,7 +39,7 @@ export class ProposalView {
     const head = h('p', { class: 'ipyagent-proposal-title' }, reveal(`${agent} proposes ${what}`));
     const body = h('div', {}, sanitizeCard(approval.change));
     const description = describe(proposed);
-    this.form = new ApprovalView((_, answer) => decide(answer));
+    this.form = new ApprovalView((_, answer) => decide(answer), run);
     this.form.update(approval.asked, { head, body }, description);
     this.element = h(
       'div',

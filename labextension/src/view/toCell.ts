@@ -71,6 +71,19 @@ function runningButton(
   return place;
 }
 
+/** Return a button that runs the cells that a run has changed; null where there are none. */
+export function runChanged(ids: readonly string[]): HTMLElement | null {
+  const { runCells } = host;
+  if (runCells === null || ids.length === 0) {
+    return null;
+  }
+  const hint = 'Run the cells that were changed, in the order of the notebook';
+  const place: HTMLElement = confirmingButton('run-changed', 'Run what changed', hint, () =>
+    runCells(place, ids)
+  );
+  return place;
+}
+
 /** Return a button that shows for a moment what its action says; without one, others act for it. */
 export function confirmingButton(
   name: string,

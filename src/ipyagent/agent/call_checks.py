@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
@@ -74,6 +74,43 @@ class CheckedCall:
     def _describe_coverage(self) -> str | None:
         """Return the reach of an approval beyond this call; "" if it covers all calls."""
         return describe_coverage(self.effects.subject, self.effects.kinds) if self.effects else None
+
+
+_NOTHING = ""
+"""The target of calls that only read."""
+
+
+def group_calls(context: ToolContext, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
+    """Yield the calls that are dealt with beside each other: they read, or change other things."""
+    group: list[ToolCall] = []
+    targets: set[str | None] = set()
+    for call in calls:
+        target = _target_of(context, call)
+        others = {_NOTHING, None, target}
+        fits = targets == {target} if target == _NOTHING else targets.isdisjoint(others)
+        if group and not (fits and target is not None):
+            yield group
+            group, targets = [], set()
+        group.append(call)
+        targets.add(target)
+    if group:
+        yield group
+
+
+def _target_of(context: ToolContext, call: ToolCall) -> str | None:
+    """Return what a call changes; _NOTHING if it only reads, None if it is dealt with alone."""
+    if call.parse_error or call.name not in context.toolbox or call.id in context.recorded:
+        return None
+    tool = context.toolbox.get(call.name)
+    try:
+        arguments = tool.check_arguments(call.arguments)
+        if tool.parallel:
+            is_allowed = context.policy.evaluate(tool, arguments).effect is Effect.ALLOW
+            return _NOTHING if is_allowed else None
+        asks_together = getattr(context.asker, "asks_together", False)
+        return tool.target(**arguments) if tool.target and asks_together else None
+    except Exception:  # a reply of the tool's own code comes later
+        return None
 
 
 async def check_call(

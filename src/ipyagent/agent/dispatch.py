@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.budgets import TimeLimits
-from ipyagent.agent.call_checks import CheckedCall, Comparison, check_call
+from ipyagent.agent.call_checks import CheckedCall, Comparison, check_call, group_calls
 from ipyagent.agent.policy import Effect
 from ipyagent.agent.tool_context import ToolContext, ToolTask, tell_output
 from ipyagent.errors import AgentError, JournalError, NoFrontendError
@@ -131,6 +131,8 @@ class Dispatcher:
         self._executions: dict[str, ToolExecution] = {}
         self._running: dict[str, ToolTask] = {}
         self._finished: set[str] = set()
+        self._earlier: dict[str, asyncio.Future[None]] = {}
+        """What a call waits for before it runs, by the ids of the calls."""
         self._recording: asyncio.Future[None] | None = None
         self._journal_error: JournalError | None = None
         self.unattended_reasons: list[str] = []
@@ -139,9 +141,10 @@ class Dispatcher:
     async def run(self) -> None:
         """Run the calls in order; adjacent calls of read-only tools run in parallel.
 
+        Adjacent changes of different things are asked about together, if the user can see them all.
         Raises JournalError if an intent could not be recorded; its call does not run.
         """
-        for group in self._group_calls():
+        for group in group_calls(self.context, self.calls):
             if recorded := self.context.recorded.get(group[0].id):
                 self._start_call(recorded)
                 self._close_call(recorded)
@@ -153,7 +156,7 @@ class Dispatcher:
             begun = [
                 self._announce_call(call, each) for call, each in zip(group, checks, strict=True)
             ]
-            await asyncio.gather(*(self._run_call(*each) for each in begun if each))
+            await self._run_group([each for each in begun if each])
             if self._journal_error is not None:
                 raise self._journal_error
 
@@ -171,30 +174,20 @@ class Dispatcher:
                     result = result.model_copy(update={"source": ""})
             self._finish_call(call.id, status, result)
 
-    def _group_calls(self) -> Iterator[list[ToolCall]]:
-        group: list[ToolCall] = []
-        for call in self.calls:
-            if not self._can_run_in_parallel(call):
-                yield from ([group] if group else [])
-                yield [call]
-                group = []
-            else:
-                group.append(call)
-        if group:
-            yield group
-
-    def _can_run_in_parallel(self, call: ToolCall) -> bool:
-        context = self.context
-        if call.parse_error or call.name not in context.toolbox or call.id in context.recorded:
-            return False
-        tool = self.context.toolbox.get(call.name)
-        if not tool.parallel:
-            return False
+    async def _run_group(
+        self, begun: Sequence[tuple[ToolCall, ToolExecution, CheckedCall]]
+    ) -> None:
+        """Run announced calls; each change waits for its turn, whenever it was approved."""
+        tasks: list[asyncio.Future[None]] = []
+        for call, execution, checked in begun:
+            if tasks and not checked.tool.parallel:
+                self._earlier[call.id] = tasks[-1]
+            tasks.append(asyncio.ensure_future(self._run_call(call, execution, checked)))
         try:
-            verdict = self.context.policy.evaluate(tool, tool.check_arguments(call.arguments))
-        except Exception:  # a reply of the tool's own code comes later
-            return False
-        return verdict.effect is Effect.ALLOW
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
 
     def _announce_call(
         self, call: ToolCall, checked: CheckedCall | BaseException
@@ -230,6 +223,8 @@ class Dispatcher:
                 call.id, ToolStatus.SUCCESS, ToolResult(output=self.context.dry_run or "")
             )
         elif execution.decision is not None or await self._rehearse_or_ask(call, checked):
+            if earlier := self._earlier.get(call.id):
+                await asyncio.wait([earlier])
             # Read from the call again: what runs is what was approved.
             await self._execute_call(
                 call, checked.tool, checked.tool.check_arguments(call.arguments)

@@ -183,7 +183,7 @@ DRY_RUN = "Dry run: not executed."
 
 
 class Asker(Protocol):
-    """Puts questions to the user."""
+    """Puts questions to the user; one with `asks_together` shows several of them at once."""
 
     async def ask(self, approval: Approval) -> None:
         """Get an answer to `approval`; raises NoFrontendError if there is nobody to ask."""

@@ -139,6 +139,7 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
         session_name=options.session or "",
         is_attended=frontend.can_input,
         notebook=book.sessions.name,
+        about=options.cell,
     )
 
     def connect() -> Client:

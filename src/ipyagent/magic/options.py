@@ -49,6 +49,7 @@ class Options:
     expected: tuple[str, ...]
     background: bool
     rewind: bool
+    cell: str
     prompt: str
 
     def name_profile(self, profiles: Iterable[str]) -> Options:
@@ -79,6 +80,7 @@ def _make_parser() -> tuple[_Parser, list[argparse.Action]]:
         _add_replay(parser, "--fresh", "never", "ask the model, even if a recording is there"),
         _add_replay(parser, "--replay", "always", "repeat what is recorded, or fail"),
         add("--rewind", action="store_true", help="take back this cell's runs and all since"),
+        add("--cell", metavar="N", default="", help="about the cell [N] of this notebook, or #N"),
         add("--raise", dest="raises", action="store_true", help="raise when the run fails"),
     ]
     return parser, options
@@ -220,6 +222,7 @@ def options_from(values: JsonDict, folder: Path, command: str) -> Options:
         expected=tuple(values.get("expect") or ()),
         background=values.get("background", False),
         rewind=values.get("rewind", False),
+        cell=values.get("cell", ""),
         prompt=values.get("prompt", ""),
     )
 

@@ -306,6 +306,8 @@ class ToolResult(ForeignModel):
     variables: tuple[VariableChange, ...] = ()
     lasting: tuple[VariableChange, ...] = Field(default=(), exclude_if=not_)
     undo: Any = Field(default=None, exclude=True, repr=False)
+    cell: Text = Field(default="", exclude_if=not_)
+    """The id of the cell that it changed in the page of the notebook."""
     truncated: TruncatedOutput | None = None
     failed_line: Count = Field(default=0, exclude_if=not_)
     """The line of the code that raised the error; 0 if that is not known."""

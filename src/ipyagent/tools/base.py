@@ -87,6 +87,12 @@ class Tool:
     """
     paths: Callable[..., Iterable[str]] | None = None
     """Returns the files and folders that a call concerns."""
+    target: Callable[..., str | None] | None = None
+    """Returns the name of all that a call changes; None: of a call that is asked about alone.
+
+    Calls in a row with different targets are asked about together: none of them needs that another
+    has run, and a call whose preview is not valid any more fails.
+    """
     source: Callable[..., str | None] | None = None
     """Returns the source of untrusted content in the output: a file, a server."""
     always_asks: Callable[..., str | None] | None = None
@@ -240,6 +246,7 @@ class ToolOptions(TypedDict, total=False):
     idempotent: bool
     reaches_out: bool | Callable[[], bool]
     paths: Callable[..., Iterable[str]] | None
+    target: Callable[..., str | None] | None
     source: Callable[..., str | None] | None
     always_asks: Callable[..., str | None] | None
     question: Callable[..., Question] | None

@@ -86,6 +86,7 @@ class FileEditTools:
                 preview=partial(self._preview_change, make),
                 validate=partial(self._check_call, make),
                 paths=lambda path, **_: (self._workspace.normalize_path(path),),
+                target=lambda path, **_: self._workspace.normalize_path(path),
                 always_asks=lambda path, **_: self._workspace.write_approval_reason(path),
             )(function)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ipyagent.errors import AgentError, InvalidArgumentsError, PageError, PathValidationError
@@ -268,7 +268,7 @@ _MAX_OUTPUT_CHARS = 500
 
 def render_notebook(name: str, cells: list[NotebookCell], running_id: str | None) -> str:
     """Return all cells with numbers, ids, kinds, sources and outputs; `running_id` asks."""
-    rendered = [_render_cell(cell, is_running=cell.id == running_id) for cell in cells]
+    rendered = [render_cell(cell, is_running=cell.id == running_id) for cell in cells]
     return "\n\n".join([f"({name}, {plural(len(cells), 'cell')})", *rendered])
 
 
@@ -280,14 +280,17 @@ def render_saved(text: str) -> str:
         return text
 
 
-def _render_cell(cell: NotebookCell, *, is_running: bool) -> str:
+def render_cell(
+    cell: NotebookCell, *, is_running: bool = False, most: int = _MAX_OUTPUT_CHARS
+) -> str:
+    """Return a cell with its number, id, kind, source and outputs of `most` characters each."""
     marks = [
         f"#{cell.number} {cell.kind}",
         f"id={cell.id}" if cell.id else "",
         f"[{cell.execution_count}]" if cell.execution_count else "",
         "(the cell that you answer)" if is_running else "",
     ]
-    outputs = [] if is_running else [_render_output(each) for each in cell.outputs]
+    outputs = [] if is_running else [ellipsize(_render_output(each), most) for each in cell.outputs]
     lines = [f"-> {each}" for each in outputs if each]
     return "\n".join([" ".join(filter(None, marks)), cell.source, *lines])
 
@@ -295,12 +298,33 @@ def _render_cell(cell: NotebookCell, *, is_running: bool) -> str:
 def _render_output(output: JsonDict) -> str:
     match output:
         case {"ename": name, "evalue": value}:
-            text = f"{_join_text(name)}: {_join_text(value)}"
+            frames = _list_own_frames(output.get("traceback") or ())
+            text = "\n".join([f"{_join_text(name)}: {_join_text(value)}", *frames])
         case {"output_type": "stream", "text": said}:
             text = _join_text(said)
         case _:
             text = _render_rich_output(output.get("data", {}))
-    return ellipsize(strip_escapes(text).strip(), _MAX_OUTPUT_CHARS)
+    return strip_escapes(text).strip()
+
+
+_FRAME = re.compile(r"\s*(?:File |Cell In)")
+"""The first line of a frame, as IPython and Python write it."""
+_LIBRARY = re.compile(
+    r"(?:site|dist)-packages|[\\/]lib[\\/]python[\d.]+[\\/]|\.px[di]\b|\.pyx\b|<frozen |<__array"
+)
+_AROUND, _FRAME_LINES = 2, 20
+"""Lines before and after the one that failed, and lines of all frames."""
+
+
+def _list_own_frames(traceback: Iterable[str]) -> list[str]:
+    """Return the lines near the fault in the frames that are the user's, not a library's."""
+    lines: list[str] = []
+    for first, *rest in (strip_escapes(part).rstrip().split("\n") for part in traceback):
+        if _FRAME.match(first) and not _LIBRARY.search(first):
+            fault = next((at for at, line in enumerate(rest) if line.startswith("--")), None)
+            near = rest if fault is None else rest[max(0, fault - _AROUND) : fault + _AROUND + 1]
+            lines += [first, *near]
+    return lines[-_FRAME_LINES:]
 
 
 def _render_rich_output(data: JsonDict) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
@@ -22,7 +23,7 @@ from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools.argument_schema import check_control_characters
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.file_change import Change, Previews
-from ipyagent.tools.notebook_file import CellChange, NotebookFile, render_notebook
+from ipyagent.tools.notebook_file import CellChange, NotebookFile, render_cell, render_notebook
 from ipyagent.tools.text_encoding import encode_text
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
@@ -32,6 +33,8 @@ NO_PAGE = (
     "ipyagent's extension, and a page that shows it. Without that, insert_cell without an index "
     "proposes a new code cell; other changes can be described to the user"
 )
+
+CONNECT_SECONDS = 3.0
 
 CellRef = Annotated[int | str, WithJsonSchema({"type": "string"})]
 """The id or number of a cell; on the wire a text, which takes fewer bytes than both types."""
@@ -63,6 +66,8 @@ class NotebookTools:
         self._workspace, self._desktop = workspace, desktop
         self._previews = Previews(edit_seconds)
         self._inserted: dict[str, set[str]] = {}
+        self._shown: dict[str, CellRef] = {}
+        """The cells that previews have shown: others may have been inserted above since."""
 
     def tools(self) -> Iterator[Tool]:
         """Yield all three tools."""
@@ -78,9 +83,9 @@ class NotebookTools:
             ),
             always_asks=lambda path, **_: workspace.read_approval_reason(path) if path else None,
         )(self.read_notebook)
-        for function, preview in (
-            (self.insert_cell, self._preview_insert),
-            (self.edit_cell, self._preview_edit),
+        for function, preview, target in (
+            (self.insert_cell, self._preview_insert, _insert_target),
+            (self.edit_cell, self._preview_edit, _edit_target),
         ):
             yield tool(
                 sensitive=True,
@@ -89,6 +94,7 @@ class NotebookTools:
                 preview=preview,
                 validate=lambda path, **_: workspace.writable_path(path) if path else None,
                 paths=lambda path, **_: self._call_paths(path),
+                target=target,
                 always_asks=lambda path, **_: (
                     workspace.write_approval_reason(path) if path else None
                 ),
@@ -127,12 +133,37 @@ class NotebookTools:
     def edit_cell(self, cell: CellRef, source: str, path: str | None = None) -> ToolResult:
         """Replace the source of a cell of the user's notebook, by id or number."""
         document = self._require_document(path)
-        old = _find_editable(document.cells(), cell)
+        call = digest_json(["edit", cell, source, path])
+        old = _find_editable(document.cells(), self._shown.get(call, cell))
         title = f"{old.title} of {document.name}"
-        self._previews.consume(digest_json(["edit", cell, source, path]), title, fingerprint(old))
+        self._previews.consume(call, title, fingerprint(old))
         document.replace(old, source)
         change = CellChange(path, title, old.number, old.id, old.kind, old.source, source)
         return _with_undo(f"changed {title}; it was not run", document, change)
+
+    def describe_cell(self, name: str) -> str:
+        """Describe a cell as the user names it: [10], nearest above the running one, or #3.
+
+        A page that has only just learned of ipyagent may be about to connect.
+        """
+        for _ in range(int(CONNECT_SECONDS / 0.05)):
+            if self._desktop.pages():
+                break
+            time.sleep(0.05)
+        document, _ = self._find_readable(None)
+        cells, number = document.cells(), name.strip("[]#")
+        place = next(
+            (each.number for each in cells if each.id == self._desktop.cell_id), len(cells)
+        )
+        found = [
+            each
+            for each in cells
+            if number == str(each.number if name.startswith("#") else each.execution_count)
+        ]
+        if not found:
+            raise InvalidArgumentsError(f"this notebook has no cell {name}")
+        nearest = max(found, key=lambda each: (each.number < place, each.number))
+        return f"The cell that the prompt is about:\n{render_cell(nearest, most=2_000)}"
 
     def check_cell(self, change: CellChange) -> None:
         """Raise AgentError if a change of a cell cannot be taken back."""
@@ -164,7 +195,9 @@ class NotebookTools:
         if old.source == source:
             raise InvalidArgumentsError(f"{name} holds exactly that; nothing to do")
         change = Change(name, _diff_bytes(old.source), _diff_bytes(source), "")
-        self._previews.add(digest_json(["edit", cell, source, path]), fingerprint(old))
+        call = digest_json(["edit", cell, source, path])
+        self._shown[call] = old.id or cell
+        self._previews.add(call, fingerprint(old))
         return Preview(kind="diff", language="diff", text=change.diff(), place=old.title)
 
     def _find_document(self, path: str | None) -> Document | None:
@@ -241,11 +274,20 @@ class NotebookTools:
         )
 
 
+def _edit_target(cell: CellRef, path: str | None, **_: object) -> str:
+    return f"{path} {cell}"
+
+
+def _insert_target(source: str, index: int | None, path: str | None, **_: object) -> str | None:
+    """Return a name for a new cell below the others; at an index, it depends on the order."""
+    return f"{path} + {source}" if index is None else None
+
+
 def _with_undo(output: str, document: Document, change: CellChange) -> ToolResult:
     """Return the result with what takes the change back: of a closed notebook, its file."""
     if isinstance(document, NotebookFile):
         return ToolResult(output=output, files=document.changes)
-    return ToolResult(output=output, undo=change)
+    return ToolResult(output=output, undo=change, cell=change.id)
 
 
 def find_cell(cells: list[NotebookCell], cell: CellRef) -> NotebookCell:

@@ -125,6 +125,8 @@ DRAWING = 30.0
 class NotebookView:
     """A live card that is replaced by the static view under the same display id at the end."""
 
+    asks_together = True
+
     def __init__(
         self,
         cell: Cell,

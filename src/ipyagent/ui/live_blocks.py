@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from ipyagent.plaintext import plural
 from ipyagent.schema import ToolStatus
 from ipyagent.ui import messages, transcript
 from ipyagent.ui.blocks import (
@@ -175,7 +176,12 @@ class LiveBlocks:
         key = f"r/s{step.number}"
         calls = {f"{key}/c{place}": call for place, call in enumerate(step.calls)}
         growing = f"{key}/x/{len(texts or ()) - 1}"
+        asked = {each: call.approval.id for each, call in calls.items() if call.approval}
         for block in step_blocks(step, parent, texts, self._keep_part):
+            if len(asked) > 1 and block.key == next(iter(asked)):
+                review = messages.Review(approvals=tuple(asked.values()))
+                html = f'<div class="ia-review">{plural(len(asked), "change")}</div>'
+                yield Block(f"{key}/r", key, html, own=review)
             if call := calls.get(block.key):
                 yield block._replace(own=_source(call))
                 yield from _beside_call(block.key, call)

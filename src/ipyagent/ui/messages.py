@@ -81,6 +81,13 @@ class PendingApproval(Model):
     change: str = ""
 
 
+class Review(Model):
+    """Several calls of a step that wait: the ids of their approvals, in the order of the calls."""
+
+    type: Literal["review"] = "review"
+    approvals: tuple[str, ...]
+
+
 class Progress(Model):
     """A run that is on: when it began, and whether it has only now; it can be stopped."""
 
@@ -147,7 +154,7 @@ class Search(Model):
 
 
 Own = Annotated[
-    Asked | Progress | Countdown | Source | Unsent | Steering | Row | Head | Search,
+    Asked | Review | Progress | Countdown | Source | Unsent | Steering | Row | Head | Search,
     Field(discriminator="type"),
 ]
 """The data of what only a page adds to a block: buttons and clocks are made of it, not of HTML."""

@@ -95,16 +95,18 @@ class InputAsker:
         self, main: MainThread, approvals: Approvals, show: Callable[[Approval], object]
     ) -> None:
         self.main, self.approvals, self.show = main, approvals, show
+        self._turn = asyncio.Lock()
 
     async def ask(self, approval: Approval) -> None:
         """Show everything to decide on and wait for a clear answer."""
         if isinstance(sys.stdout, io.StringIO):
             raise NoFrontendError(CAPTURED)
-        self.show(approval)
-        while not approval.answer.done():
-            answer = await asyncio.wrap_future(self.main.post(lambda: _ask_once(approval, input)))
-            if answer is not None:
-                self.approvals.decide(approval.id, answer)
+        async with self._turn:
+            self.show(approval)
+            while not approval.answer.done():
+                job = self.main.post(lambda: _ask_once(approval, input))
+                if (answer := await asyncio.wrap_future(job)) is not None:
+                    self.approvals.decide(approval.id, answer)
 
 
 def choose_asker(frontend: Frontend, prompt: InputAsker) -> InputAsker | NoAsker:

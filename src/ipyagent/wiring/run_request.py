@@ -47,6 +47,8 @@ class RunRequest:
     """True if the user can be asked."""
     notebook: str = ""
     """The notebook's name."""
+    about: str = ""
+    """The cell that the prompt is about: its number, or # and its position."""
 
 
 def failed_run(prompt: str, error: AgentError) -> Run:

@@ -50,6 +50,7 @@ from ipyagent.schema.events import Listener
 from ipyagent.services.skills import Skills, personal_folder
 from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import Tool, Toolbox
+from ipyagent.tools.notebook_tools import NotebookTools
 from ipyagent.tools.notes import has_notes
 from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.result_conversion import OutputStore
@@ -126,6 +127,7 @@ class RunTask:
             config, own, self.redactor, cell.main.post, session, delegate
         )
         self.size = ModelSize()
+        self.notebook = NotebookTools(workspace, environment.toolset.open_notebooks(), 0)
         self.prompt = self.redactor.text(request.prompt)
         self.notes += self.toolbox.notices
 
@@ -160,6 +162,10 @@ class RunTask:
         `validators` check what the user adds meanwhile.
         """
         request = self.request
+        if request.about and self.recording is None:
+            cell = await asyncio.to_thread(self.notebook.describe_cell, request.about)
+            context = replace(context, remarks=[*context.remarks, cell])
+            read = (*read, "this notebook")
         await self._load_services()
         tool_context = self._create_tool_context(await self._open_view(self.show))
         prompt = UserPrompt(
@@ -472,12 +478,5 @@ class RunFactory:
         return partial(task.carry_out_decision, answer, reference)
 
     def _create_task(self, request: RunRequest) -> RunTask:
-        return RunTask(
-            self.environment,
-            self.session,
-            request,
-            self.client,
-            self.cell,
-            self.open_view,
-            self.parent,
-        )
+        what = self.environment, self.session, request
+        return RunTask(*what, self.client, self.cell, self.open_view, self.parent)
