@@ -6,6 +6,7 @@ import { h } from './dom';
 import { appendText, arrange, isKept, keep, morph } from './morph';
 import { Connection, Own, Part, partFor } from './own';
 import { sanitizeCard, sanitizeText } from './sanitize';
+import { serveNumbers } from './trace';
 
 /** The key of a block of a text: it is replaced as a whole. */
 const TEXT = /\/x\/\d+$/;
@@ -32,6 +33,7 @@ export class Card implements RunView {
 
   constructor(private run: Connection & { subscribe?(view: RunView): () => void }) {
     serveListings(this.element);
+    serveNumbers(this.element);
     this.unsubscribe = run.subscribe?.(this);
   }
 

@@ -3,6 +3,7 @@ import { listing } from './copy';
 import { h } from './dom';
 import { highlight } from './highlight';
 import { maths } from './maths';
+import { linkNumber } from './trace';
 
 /** The names by which scripts find the parts of a card. */
 const NAMES = {
@@ -69,7 +70,7 @@ export function dressText(root: ParentNode): void {
   dressBasics(root);
   root.querySelectorAll('table').forEach(makeScrollable);
   root.querySelectorAll('pre').forEach(label);
-  root.querySelectorAll<HTMLElement>('.ia-traced').forEach(number => (number.tabIndex = 0));
+  root.querySelectorAll<HTMLElement>('.ia-traced').forEach(linkNumber);
 }
 
 /** Draw code, formulas and colored cells of texts and outputs. */

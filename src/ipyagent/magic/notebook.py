@@ -263,7 +263,7 @@ class NotebookPages:
     """Describes a notebook to its pages, and finds its saved runs.
 
     `root` returns the workspace's folder by the settings; `undo` takes a run back, or says what
-    that would do; `suggest` returns requests to begin with.
+    that would do; `suggest` returns requests to begin with; `freeze` a run as plain cells.
     """
 
     def __init__(
@@ -274,16 +274,18 @@ class NotebookPages:
         root: Callable[[Config], Path],
         undo: Callable[[str, bool], UndoReport],
         suggest: Callable[[], list[str]],
+        freeze: Callable[[Run], list[JsonDict]],
     ) -> None:
         answers = {
             "undo": self._take_back,
             "models": self._choose_model,
             "requests": self._suggest_requests,
+            "freeze": self._freeze_run,
             "fresh": self._make_fresh,
         }
         self._fresh: set[object] = set()
         self.desk = PageBridge(pages, self._describe, self._bundle, answers)
-        self._undo, self._suggest = undo, suggest
+        self._undo, self._suggest, self._freeze = undo, suggest, freeze
         self._settings, self._sessions, self._root = settings, sessions, root
         self._overview = OverviewBuilder()
         self._around: tuple[Session | None, OverviewContext] | None = None
@@ -325,13 +327,17 @@ class NotebookPages:
 
     def _bundle(self, run_id: str | None, cell_id: str | None) -> JsonDict | None:
         """Return the newest run with that id or of that cell, as it is saved in an output."""
+        found = self._find_runs(run_id, cell_id)
+        return next(map(static_html.saved_bundle, found), None)
+
+    def _find_runs(self, run_id: str | None, cell_id: str | None = None) -> Iterator[Run]:
+        """Yield the runs with that id or of that cell, also of an earlier kernel."""
         if self._sessions.current is None:
             self._open_earlier()
         drawn = (feed.run for feed in self.desk.drawn if feed.has_begun)
         for run in chain(self._sessions.runs_so_far(), drawn):
             if run.id == run_id or (cell_id and run.cell_id == cell_id):
-                return static_html.saved_bundle(run)
-        return None
+                yield run
 
     def show_again(self, run: Run) -> None:
         """Draw a run again, of which something was taken back."""
@@ -358,6 +364,10 @@ class NotebookPages:
             return {"current": current, "models": self._settings.list_models(), "problem": ""}
         except AgentError as error:
             return {"current": "", "models": {}, "problem": str(error)}
+
+    def _freeze_run(self, message: Message) -> JsonDict:
+        found = next(self._find_runs(str(message.get("run_id"))), None)
+        return {"cells": self._freeze(found) if found else []}
 
     def _make_fresh(self, message: Message) -> JsonDict:
         self._fresh.add(message.get("cell_id"))
@@ -445,6 +455,7 @@ class Notebook:
                 self.root,
                 self._undo_for_page,
                 self._suggest_for_page,
+                self._freeze_for_page,
             )
 
     @cached_property
@@ -510,6 +521,15 @@ class Notebook:
             return self.undo(run_id, dry_run=dry_run, redo=True)
         finally:
             between_cells.release()
+
+    def _freeze_for_page(self, run: Run) -> list[JsonDict]:
+        """Return a run as plain cells, which say that nobody has tried them."""
+        from ipyagent.wiring.freezing import freeze_runs, make_nodes  # most runs stay as they are
+
+        nodes = make_nodes(freeze_runs(self.environment, [run]), with_own=False)
+        remark = f"# Unverified: `%agent freeze {run.id} --verify` tries it in a fresh kernel."
+        nodes[0]["source"] = f"{remark}\n{nodes[0]['source']}"
+        return [{"kind": each["cell_type"], "source": each["source"]} for each in nodes]
 
     def _suggest_for_page(self) -> list[str]:
         """Return requests that fit the variables and files; none without any."""
