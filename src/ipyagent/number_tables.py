@@ -30,6 +30,21 @@ _BREAK = re.compile(r"(?<=[\])}]),\s*")
 _TOTAL = re.compile(r"\b(?:total|all|count|entries|rows|size|valid|sum)\b", re.IGNORECASE)
 _NAME = re.compile(r"[^\W\d_]+|\d+[^\W\d_]+|(?:19|20)\d\d(?!\d)")
 
+CHANGE = re.compile(
+    r"from|than|→|\b(?:to|by|between)\b|[-+\u2212]\s?\d|\b(?:\w+er|less|more|fell|fall|dr[oi]p"
+    r"|r[oi]se|gr[eo]w|gain|los[et]|increase|decrease|decline|change|shr[aiu]nk|up|down|above|below"
+    r"|over|under|short|without|gap|range|margin|ahead|behind|apart|differ|remain|rest|left|spread"
+    r"|save|uplift)",
+    re.IGNORECASE,
+)
+SUM = re.compile(r"together|total|\bsum|combined|both|\ball\b|plus|\+|\bso\b|makes|and \d", re.I)
+_AVERAGE = re.compile(r"average|\bavg|\bmean|\bper\b|\beach\b|\d an? ", re.I)
+_AND = re.compile(r"\band\b")
+RATIO = re.compile(
+    r"times|fold|\u00d7|factor|ratio|\bper\b|(?:one|1) in\b|[/÷]|\d(?: \w+)? an? ", re.I
+)
+PRODUCT = re.compile(r"\b(?:each|at|per|makes?)\b|[\u00d7*=]|times|cost|worth|pa(?:y|id)", re.I)
+
 _Place = tuple[int, int]
 """A text and one of its lines."""
 _Kind = tuple[int, ...]
@@ -38,7 +53,7 @@ _Kind = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Signs:
-    """What a number and the words around it say of how it was worked out."""
+    """Signs, in a number and the words around it, of how it was worked out."""
 
     names: Mapping[str, int]
     """Names around it, in short, with their distances."""
@@ -86,7 +101,21 @@ def read_row(line: str) -> list[float]:
     return [int(each) if each.lstrip("-").isdecimal() else float(each) for each in plain]
 
 
-def find_names(before: str, after: str) -> dict[str, int]:
+_YEAR = re.compile(r"(?<=[^\W\d])(?:19|20)\d\d(?![\w.])")
+"""A year in a name: `sales_2024`."""
+
+
+def read_numbers(line: str) -> list[float]:
+    """Return the numbers in a line of a result; both readings of `120,340`."""
+    found = RESULT_NUMBER.findall(line.replace("\\n", "  ").replace("\u2212", "-"))
+    found += _YEAR.findall(line)
+    if "," in line:
+        found += [part for each in found if "," in each for part in each.split(",")]
+        found = [each.replace(",", "") for each in found]
+    return list(map(float, found))
+
+
+def _find_names(before: str, after: str) -> dict[str, int]:
     """Return the names around a number, in short, with their distances from it."""
     found = [(each[0], len(before) - each.end()) for each in _NAME.finditer(before)]
     found += [(each[0], each.start()) for each in _NAME.finditer(after)]
@@ -95,6 +124,36 @@ def find_names(before: str, after: str) -> dict[str, int]:
         # `Sat` names what `Saturday` does.
         near |= dict.fromkeys((word, word[:3].lower(), word[:4].lower()), distance)
     return near
+
+
+def read_signs(
+    said: tuple[str, str, str],
+    places: frozenset[_Place],
+    *,
+    size: float,
+    step: float,
+    is_negative: bool,
+    is_percent: bool,
+) -> Signs:
+    """Return the signs of a number; `said` are it and the words around it, `step` its last place.
+
+    Long numbers follow from others by chance so rarely that no words need to say how.
+    """
+    before, text, after = said
+    around, digits = f"{before} {text}{after}", len(f"{size / step:.0f}")
+    sums = not is_percent and bool(SUM.search(around) or _AND.search(before))
+    return Signs(
+        names=_find_names(before, after),
+        places=places,
+        is_negative=is_negative,
+        is_percent=is_percent,
+        changes=digits > 3 or bool(CHANGE.search(around)),
+        sums=digits > 2 or sums,
+        adds_named=sums,
+        averages=bool(_AVERAGE.search(around)),
+        divides=size < 1 or (digits > 3 and step < 1) or bool(RATIO.search(around)),
+        multiplies=digits > 2 or bool(PRODUCT.search(around)),
+    )
 
 
 def _shorten_names(text: str) -> frozenset[str]:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, islice
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from ipyagent.number_dates import MOMENT, read_moment
-from ipyagent.number_tables import RESULT_NUMBER, Signs, Tables, find_names
+from ipyagent.number_tables import CHANGE, PRODUCT, RATIO, SUM, Tables, read_numbers, read_signs
 
 Trace = Literal["found", "derived", "not found"]
 
@@ -87,8 +87,8 @@ def trace_numbers(
         is_missing = not (claim.traced.line or claim.traced.formula or claim.is_small)
         if is_missing and (found := next(_derive(claim, near, index), None)):
             formula, value, (source, line) = found
-            more: dict[str, Any] = {"formula": formula, "source": source, "line": line}
-            claim.traced = replace(claim.traced, trace="derived", **more)
+            at = claim.traced
+            claim.traced = TracedNumber(at.text, at.start, "derived", source, line, formula)
             if claim.digits > 2:
                 claim.value = claim.raw = value
     traced = [each.traced for each in claims if each.traced.line or not each.is_small]
@@ -305,20 +305,6 @@ _SAYS = {
 _TOTAL = re.compile(r"^[\d., ()]+$|\b(?:total|all|count|entries|rows|n|size|valid|sum)\b", re.I)
 
 
-_YEAR = re.compile(r"(?<=[^\W\d])(?:19|20)\d\d(?![\w.])")
-"""A year in a name: `sales_2024`."""
-
-
-def read_numbers(line: str) -> list[float]:
-    """Return the numbers in a line of a result; both readings of `120,340`."""
-    found = RESULT_NUMBER.findall(line.replace("\\n", "  ").replace("\u2212", "-"))
-    found += _YEAR.findall(line)
-    if "," in line:
-        found += [part for each in found if "," in each for part in each.split(",")]
-        found = [each.replace(",", "") for each in found]
-    return list(map(float, found))
-
-
 class _Index:
     """The numbers of all texts by their size, with their places."""
 
@@ -414,40 +400,26 @@ def _stems(text: str) -> set[str]:
 
 # Deriving
 
-_CHANGE = re.compile(
-    r"from|than|→|\b(?:to|by|between)\b|[-+\u2212]\s?\d|\b(?:\w+er|less|more|fell|fall|dr[oi]p"
-    r"|r[oi]se|gr[eo]w|gain|los[et]|increase|decrease|decline|change|shr[aiu]nk|up|down|above|below"
-    r"|over|under|short|without|gap|range|margin|ahead|behind|apart|differ|remain|rest|left|spread"
-    r"|save|uplift)",
-    re.IGNORECASE,
-)
-_SUM = re.compile(r"together|total|\bsum|combined|both|\ball\b|plus|\+|\bso\b|makes|and \d", re.I)
-_AVERAGE = re.compile(r"average|\bavg|\bmean|\bper\b|\beach\b|\d an? ", re.I)
-_AND = re.compile(r"\band\b")
-_RATIO = re.compile(
-    r"times|fold|\u00d7|factor|ratio|\bper\b|(?:one|1) in\b|[/÷]|\d(?: \w+)? an? ", re.I
-)
 _Rule = tuple[str, Callable[[float, float], float], re.Pattern[str] | None]
 _COMPARISONS: tuple[_Rule, ...] = (
     ("{1} / {0}", lambda x, y: y / x * 100, None),
-    ("({0} - {1}) / {0}", lambda x, y: (x - y) / x * 100, _CHANGE),
-    ("({0} - {1}) / {1}", lambda x, y: (x - y) / y * 100, _CHANGE),
-    ("{0} / {1}", lambda x, y: x / y * 100, _CHANGE),
+    ("({0} - {1}) / {0}", lambda x, y: (x - y) / x * 100, CHANGE),
+    ("({0} - {1}) / {1}", lambda x, y: (x - y) / y * 100, CHANGE),
+    ("{0} / {1}", lambda x, y: x / y * 100, CHANGE),
 )
 """Percentages that follow from a larger and a smaller number: how, and the words around them."""
-# In _CHANGE, _SUM and _RATIO, words: two numbers of few digits give any third one by chance.
+# In CHANGE, SUM and RATIO, words: two numbers of few digits give any third one by chance.
 _COMBINATIONS: tuple[_Rule, ...] = (
-    ("{0} - {1}", lambda x, y: x - y, _CHANGE),
-    ("{0} + {1}", lambda x, y: x + y, _SUM),
-    ("{0} / {1}", lambda x, y: x / y, _RATIO),
-    ("{1} / {0}", lambda x, y: y / x, _RATIO),
+    ("{0} - {1}", lambda x, y: x - y, CHANGE),
+    ("{0} + {1}", lambda x, y: x + y, SUM),
+    ("{0} / {1}", lambda x, y: x / y, RATIO),
+    ("{1} / {0}", lambda x, y: y / x, RATIO),
 )
-_PRODUCT = re.compile(r"\b(?:each|at|per|makes?)\b|[\u00d7*=]|times|cost|worth|pa(?:y|id)", re.I)
-_BY_PRODUCT: _Rule = ("{0} \u00d7 {1}", lambda x, y: x * y, _PRODUCT)
+_BY_PRODUCT: _Rule = ("{0} \u00d7 {1}", lambda x, y: x * y, PRODUCT)
 
 
 class _Derived(NamedTuple):
-    """How a number follows from others, what it is exactly, and where one of them stands."""
+    """A way in which a number follows from others: its value, and the place of one of them."""
 
     formula: str
     value: float
@@ -468,10 +440,10 @@ def _derive(claim: _Claim, neighbors: Sequence[_Claim], index: _Index) -> Iterat
         if not each.is_percent:
             wholes = (n for n in index.totals if n > each.raw and claim.fits(each.raw / n * 100))
             yield from (_Derived(f"{text} / {n:,.10g}", each.raw / n * 100, place) for n in wholes)
-        elif claim.fits(100 - each.value) and _CHANGE.search(claim.around):
+        elif claim.fits(100 - each.value) and CHANGE.search(claim.around):
             yield _Derived(f"100 - {text}", 100 - each.value, place)
     yield from _derive_from_tables(claim, same, index)
-    if claim.digits > 3 or (not claim.is_percent and _SUM.search(claim.around)):
+    if claim.digits > 3 or (not claim.is_percent and SUM.search(claim.around)):
         same.sort(key=lambda each: each.traced.start)
         for begin, end in combinations(range(len(same) + 1), 2):
             terms = same[begin:end]
@@ -490,20 +462,14 @@ def _derive_from_tables(
     claim: _Claim, neighbors: Sequence[_Claim], index: _Index
 ) -> Iterator[_Derived]:
     """Yield how a claim follows from tables; the fewer digits it has, the fewer ways are tried."""
-    around, is_exact = claim.around, claim.digits > 3
-    adds_named = not claim.is_percent and _AND.search(claim.before) is not None
-    sums, is_long = bool(_SUM.search(around)), claim.digits > 2
-    signs = Signs(
-        names=find_names(claim.before, claim.after),
-        places=frozenset(each.place for each in neighbors if each.place),
+    places = frozenset(each.place for each in neighbors if each.place)
+    signs = read_signs(
+        (claim.before, claim.traced.text, claim.after),
+        places,
+        size=claim.size,
+        step=claim.step,
         is_negative=claim.sign == "-",
         is_percent=claim.is_percent,
-        changes=is_exact or bool(_CHANGE.search(around)),
-        sums=is_long or sums or adds_named,
-        adds_named=adds_named or (sums and not claim.is_percent),
-        averages=bool(_AVERAGE.search(around)),
-        divides=claim.size < 1 or (is_exact and claim.step < 1) or bool(_RATIO.search(around)),
-        multiplies=is_long or bool(_PRODUCT.search(around)),
     )
     tried = min(MOST_TRIED, int(LUCK * claim.size / claim.step))
     for each in islice(index.tables.follow(signs), tried):
@@ -527,8 +493,8 @@ def _combine(claim: _Claim, first: _Claim, second: _Claim) -> Iterator[_Derived]
     if claim.is_percent and first.is_percent:  # "from 4 % to 5 %, by 25 %"
         rules += _COMPARISONS[1:3]
     for formula, function, words in rules:
-        if is_comparison or words in (_RATIO, _PRODUCT) or (is_alike and 0.01 <= abs(x / y) <= 100):
-            is_free = words is None or (is_exact and words not in (_RATIO, _PRODUCT))
+        if is_comparison or words in (RATIO, PRODUCT) or (is_alike and 0.01 <= abs(x / y) <= 100):
+            is_free = words is None or (is_exact and words not in (RATIO, PRODUCT))
             is_said = is_free or (words and words.search(claim.around))
             if is_said and claim.fits(value := function(x, y)):
                 text = formula.format(high.traced.text, low.traced.text)

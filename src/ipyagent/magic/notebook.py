@@ -52,6 +52,7 @@ from ipyagent.wiring import (
     runtime,
     warm_up,
 )
+from ipyagent.wiring.run_methods import freeze_for_page
 from ipyagent.wiring.undo import find_undo
 
 REMEMBERED = 2
@@ -327,8 +328,7 @@ class NotebookPages:
 
     def _bundle(self, run_id: str | None, cell_id: str | None) -> JsonDict | None:
         """Return the newest run with that id or of that cell, as it is saved in an output."""
-        found = self._find_runs(run_id, cell_id)
-        return next(map(static_html.saved_bundle, found), None)
+        return next(map(static_html.saved_bundle, self._find_runs(run_id, cell_id)), None)
 
     def _find_runs(self, run_id: str | None, cell_id: str | None = None) -> Iterator[Run]:
         """Yield the runs with that id or of that cell, also of an earlier kernel."""
@@ -366,8 +366,8 @@ class NotebookPages:
             return {"current": "", "models": {}, "problem": str(error)}
 
     def _freeze_run(self, message: Message) -> JsonDict:
-        found = next(self._find_runs(str(message.get("run_id"))), None)
-        return {"cells": self._freeze(found) if found else []}
+        found = self._find_runs(str(message.get("run_id")))
+        return {"cells": next(map(self._freeze, found), [])}
 
     def _make_fresh(self, message: Message) -> JsonDict:
         self._fresh.add(message.get("cell_id"))
@@ -455,7 +455,7 @@ class Notebook:
                 self.root,
                 self._undo_for_page,
                 self._suggest_for_page,
-                self._freeze_for_page,
+                lambda run: freeze_for_page(self.environment, run),
             )
 
     @cached_property
@@ -521,15 +521,6 @@ class Notebook:
             return self.undo(run_id, dry_run=dry_run, redo=True)
         finally:
             between_cells.release()
-
-    def _freeze_for_page(self, run: Run) -> list[JsonDict]:
-        """Return a run as plain cells, which say that nobody has tried them."""
-        from ipyagent.wiring.freezing import freeze_runs, make_nodes  # most runs stay as they are
-
-        nodes = make_nodes(freeze_runs(self.environment, [run]), with_own=False)
-        remark = f"# Unverified: `%agent freeze {run.id} --verify` tries it in a fresh kernel."
-        nodes[0]["source"] = f"{remark}\n{nodes[0]['source']}"
-        return [{"kind": each["cell_type"], "source": each["source"]} for each in nodes]
 
     def _suggest_for_page(self) -> list[str]:
         """Return requests that fit the variables and files; none without any."""
