@@ -23,7 +23,8 @@ from pathlib import Path
 
 import yaml
 
-from ipyagent.numbers import TracedNumber, read_numbers, trace_numbers
+from ipyagent.number_tables import read_numbers
+from ipyagent.numbers import TracedNumber, trace_numbers
 
 HERE = Path(__file__).parent
 MARK = re.compile(r"\{([=~!?])((?:[^{}|]|\{[^{}]*\})+)(?:\|([^}]*))?\}")

@@ -496,14 +496,14 @@ export interface SayToRun {
  * The page asks for a run as it is saved in an output: by id, or the cell's newest.
  *
  * Or it asks to take a run back; with `dry_run`, only what that would do. Or for the models, once
- * `model` answers the next prompts; or for requests that fit the variables and files. Or it says
- * that the cell, which it runs next, asks the model. Or for the variable called `text`, or the
- * sessions with it.
+ * `model` answers the next prompts; or for requests that fit the variables and files; or for the
+ * run as plain cells. Or it says that the cell, which it runs next, asks the model. Or for the
+ * variable called `text`, or the sessions with it.
  */
 export interface Ask {
   type: 'ask';
   id: number;
-  what: 'bundle' | 'undo' | 'models' | 'requests' | 'fresh' | 'variable' | 'sessions';
+  what: 'bundle' | 'undo' | 'models' | 'requests' | 'freeze' | 'fresh' | 'variable' | 'sessions';
   text: string;
   run_id: string | null;
   cell_id: string | null;

@@ -9,7 +9,8 @@ import { EXPLORER, FollowUpView } from './view/followUp';
 import { button } from './view/form';
 import { host } from './view/host';
 import { sanitizeCard } from './view/sanitize';
-import { askAnew, cellSource, runChanged, toCell, toCells, tryAgain } from './view/toCell';
+import { askAnew, cellSource, keepCells, runChanged, toCell, tryAgain } from './view/toCell';
+import { serveNumbers } from './view/trace';
 import { UndoView } from './view/undo';
 
 const RUNNERS = ['run_python', 'python_script', 'run_shell'];
@@ -26,6 +27,7 @@ export function savedCard(
     fragment.querySelector<HTMLElement>('.ipyagent-card') ??
     h('div', { class: 'ipyagent-card' }, fragment);
   serveListings(card);
+  serveNumbers(card);
   try {
     if (run !== null) {
       addOwn(card, run);
@@ -66,9 +68,7 @@ function sourceOf({ call, status, dry_run, preview }: SavedCall): string | null 
 /** Return the row of what can be done with a run that has ended. */
 function actionsOf(card: HTMLElement, run: SavedRun, calls: SavedCall[]): HTMLElement {
   const sources = calls.map(sourceOf).filter(source => source !== null);
-  const all = 'Insert all code that succeeded as cells below';
-  const keep =
-    sources.length === 0 ? null : toCells('keep-cells', 'Keep as cells', all, () => sources);
+  const keep = sources.length === 0 ? null : keepCells(run.id, sources);
   const [undo, followUp] = [new UndoView(), new FollowUpView()];
   const isUndone = (run.taken_back ?? []).length > 0;
   const canUndo = host.undo !== null && (isUndone || calls.some(hasChanged));

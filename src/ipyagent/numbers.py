@@ -2,7 +2,7 @@
 
 A number is `found` if a result holds it, also rounded, in percent, or with a unit such as `million`
 or `GB`; `derived` if it is a sum, difference, ratio, product, share or percentage change of found
-numbers near it, or of a column or named row of the results; else `not found`. No model is asked.
+numbers near it, or follows from a table of the results; else `not found`. No model is asked.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations, groupby, islice, permutations
-from typing import Literal
+from itertools import combinations, islice
+from typing import Literal, NamedTuple
 
 from ipyagent.number_dates import MOMENT, read_moment
+from ipyagent.number_tables import CHANGE, PRODUCT, RATIO, SUM, Tables, read_numbers, read_signs
 
 Trace = Literal["found", "derived", "not found"]
 
@@ -31,10 +32,12 @@ TOTALS = 100
 """Numbers of the results that shares may be of."""
 CANDIDATES = 20
 """Places of one number in the results that are compared by the words around them."""
+FAR = 2_000
+"""Characters before a number in which the head of its column is looked for."""
 EVIDENCE = 4
 """Digits and common words that a number of an earlier turn takes: of many, one fits by chance."""
-ROWS = 12
-"""Rows of a table whose columns are added up, and numbers of a row that are compared."""
+MOST_TRIED, LUCK = 2_000, 0.2
+"""Numbers that follow from tables and are tried: at most, and for each unit of the last place."""
 NEIGHBORS = 16
 """Numbers on each side of another that may lend it their unit, or of which it may be derived."""
 
@@ -48,7 +51,7 @@ class TracedNumber:
     """Where it begins in the answer, in characters."""
     trace: Trace
     source: str = ""
-    """The id of the call whose result holds it; "" for the prompt, or if it is not found."""
+    """The id of the call whose result holds it, or a number of its formula; "" for the prompt."""
     line: int = 0
     """The line of that text, from 1; 0 if it is not found."""
     formula: str = ""
@@ -70,6 +73,8 @@ def trace_numbers(
     prose = _blank(_NO_CLAIM, answer)
     moments = [_trace_moment(each, index) for each in islice(MOMENT.finditer(prose), MOST)]
     claims = list(islice(_read_claims(_blank(MOMENT, prose)), MOST))
+    for each in claims:
+        each.before, each.after = _read_around(each, answer)
     reach = [claims[max(0, n - NEIGHBORS) : n + NEIGHBORS + 1] for n in range(len(claims))]
     for claim, near in zip(claims, reach, strict=True):
         _find(claim, index, {each.unit for each in near if each.paragraph == claim.paragraph})
@@ -78,13 +83,14 @@ def trace_numbers(
         before = _Index(texts)
         for claim in missing:
             _find(claim, before, set(), least=EVIDENCE)
-    for claim, near in zip(claims, reach, strict=True):
-        if not claim.is_small and not claim.traced.line:
-            formula = next(_derive(claim, near, index), "")
-            trace: Trace = "derived" if formula else "not found"
-            claim.traced = replace(claim.traced, trace=trace, formula=formula)
-            if formula and claim.digits > 3:  # others may follow from it
-                claim.value = claim.raw = -claim.size if claim.sign == "-" else claim.size
+    for claim, near in [*zip(claims, reach, strict=True)] * 2:  # others may follow from it
+        is_missing = not (claim.traced.line or claim.traced.formula or claim.is_small)
+        if is_missing and (found := next(_derive(claim, near, index), None)):
+            formula, value, (source, line) = found
+            at = claim.traced
+            claim.traced = TracedNumber(at.text, at.start, "derived", source, line, formula)
+            if claim.digits > 2:
+                claim.value = claim.raw = value
     traced = [each.traced for each in claims if each.traced.line or not each.is_small]
     return sorted(moments + traced, key=lambda each: each.start)
 
@@ -159,7 +165,9 @@ class _Claim:
     traced: TracedNumber
     sentence: int
     paragraph: int
-    around: str
+    before: str
+    after: str
+    """What stands around it in its line."""
     sign: str
     size: float
     """Without its sign, in its unit."""
@@ -169,9 +177,14 @@ class _Claim:
     """`over` or `under`, as in "over 200"."""
     unit: str
     is_small: bool
+    place: tuple[int, int] | None = None
     value: float = 0.0
     """The number that it was rounded from, in its unit, and `raw`: as the result has it."""
     raw: float = 0.0
+
+    @property
+    def around(self) -> str:
+        return f"{self.before} {self.traced.text}{self.after}"
 
     @property
     def is_percent(self) -> bool:
@@ -247,7 +260,8 @@ def _read_claim(found: re.Match[str], digits: str, sentence: int, paragraph: int
         TracedNumber(found[0], start, "not found"),
         sentence,
         paragraph,
-        around=before + " " + prose[start : end + 60].partition("\n")[0],
+        before=before,
+        after=prose[end : end + 60].partition("\n")[0],
         sign=(found["sign"] or "").translate(_ASCII),
         size=float(digits) * scale,
         step=max(scale * 10.0 ** (rounded - len(decimals)), 1e-320),
@@ -268,12 +282,20 @@ def _factors(unit: str) -> tuple[float, ...]:
     return scale
 
 
+def _read_around(claim: _Claim, answer: str) -> tuple[str, str]:
+    """Return what names a number: the words around it, also code, and the head of its column."""
+    start, end = claim.traced.start, claim.traced.start + len(claim.traced.text)
+    before, after = answer[start - len(claim.before) : start], answer[end : end + len(claim.after)]
+    line = answer[max(0, start - FAR) : start].rpartition("\n")[2]
+    if line.lstrip().startswith("|"):
+        paragraph = answer[max(0, start - FAR) : start].rpartition("\n\n")[2]
+        heads = paragraph.partition("\n")[0].split("|")
+        after += " " + "".join(heads[line.count("|") :][:1])
+    return before, after
+
+
 # Finding
 
-_RESULT_NUMBER = re.compile(
-    r"(?<![\w.])-?(?:\d{1,3}(?:,\d{3}){1,6}(?![\d,])(?:\.\d+)?|\d+\.?\d*|\.\d+)"
-    r"(?:[eE][-+]?\d+)?"
-)
 _SAYS = {
     0.01: re.compile(r"%|percent|pct|prozent", re.I),
     1e3: re.compile(r"thousand|'000|_k\b|\(k\)|in k\b", re.I),
@@ -281,19 +303,6 @@ _SAYS = {
 }
 """Words of a result that say that its numbers are in percent, thousands or millions."""
 _TOTAL = re.compile(r"^[\d., ()]+$|\b(?:total|all|count|entries|rows|n|size|valid|sum)\b", re.I)
-
-
-def read_numbers(line: str) -> list[float]:
-    """Return the numbers in a line of a result; both readings of `120,340`."""
-    found = _RESULT_NUMBER.findall(line.replace("\\n", "  ").replace("\u2212", "-"))
-    if "," in line:
-        found += [part for each in found if "," in each for part in each.split(",")]
-        found = [each.replace(",", "") for each in found]
-    return list(map(float, found))
-
-
-def _read_row(line: str) -> list[float]:
-    return [float(each.replace(",", "")) for each in _RESULT_NUMBER.findall(line)]
 
 
 class _Index:
@@ -322,20 +331,9 @@ class _Index:
         return list(islice((number for line in lines for number in read_numbers(line)), TOTALS))
 
     @cached_property
-    def columns(self) -> list[list[tuple[float, str]]]:
-        """The columns of the first small tables: numbers with the lines that they stand on."""
-        rows = ((_read_row(line), line) for lines in self.lines for line in [*lines[:MOST], ""])
-        tables = (list(each) for _, each in groupby(rows, lambda row: len(row[0])))
-        small = islice((each for each in tables if each[0][0] and 1 < len(each) <= ROWS), TOTALS)
-        return [
-            [(row[n], line) for row, line in each] for each in small for n in range(len(each[0][0]))
-        ]
-
-    def list_rows(self, words: set[str]) -> Iterator[list[float]]:
-        """Yield the numbers of the first lines of tables that have one of these words."""
-        lines = (line for lines in self.lines for line in lines[:MOST])
-        named = islice((line for line in lines if words & _stems(line[:200])), ROWS)
-        yield from (row for row in map(_read_row, named) if len(row) < ROWS)
+    def tables(self) -> Tables:
+        """The tables of the texts."""
+        return Tables.read(self.lines)
 
     @cached_property
     def moments(self) -> dict[tuple[str | int, ...], tuple[int, int]]:
@@ -370,7 +368,7 @@ def _find(claim: _Claim, index: _Index, units_near: set[str], least: int = 0) ->
     places = [each for each in places if claim.digits + each[0][1] >= least]
     if places:
         _, where, line, claim.value, claim.raw, claim.unit = max(places)
-        source = index.sources[where]
+        source, claim.place = index.sources[where], None if least else (where, line)
         claim.traced = replace(claim.traced, trace="found", source=source, line=line + 1)
 
 
@@ -402,37 +400,34 @@ def _stems(text: str) -> set[str]:
 
 # Deriving
 
-_CHANGE = re.compile(
-    r"from|than|→|\b(?:to|by|between)\b|[-+\u2212]\s?\d|\b(?:\w+er|less|more|fell|fall|dr[oi]p"
-    r"|r[oi]se|gr[eo]w|gain|los[et]|increase|decrease|decline|change|shr[aiu]nk|up|down|above|below"
-    r"|over|under|short|without|gap|range|margin|ahead|behind|apart|differ|remain|rest|left|spread"
-    r"|save|uplift)",
-    re.IGNORECASE,
-)
-_SUM = re.compile(r"together|total|\bsum|combined|both|\ball\b|plus|\+|\bso\b|makes|and \d", re.I)
-_RATIO = re.compile(r"times|fold|\u00d7|factor|ratio|\bper\b|(?:one|1) in\b|[/÷]|\d an? ", re.I)
 _Rule = tuple[str, Callable[[float, float], float], re.Pattern[str] | None]
 _COMPARISONS: tuple[_Rule, ...] = (
     ("{1} / {0}", lambda x, y: y / x * 100, None),
-    ("({0} - {1}) / {0}", lambda x, y: (x - y) / x * 100, _CHANGE),
-    ("({0} - {1}) / {1}", lambda x, y: (x - y) / y * 100, _CHANGE),
-    ("{0} / {1}", lambda x, y: x / y * 100, _CHANGE),
+    ("({0} - {1}) / {0}", lambda x, y: (x - y) / x * 100, CHANGE),
+    ("({0} - {1}) / {1}", lambda x, y: (x - y) / y * 100, CHANGE),
+    ("{0} / {1}", lambda x, y: x / y * 100, CHANGE),
 )
 """Percentages that follow from a larger and a smaller number: how, and the words around them."""
-# In _CHANGE, _SUM and _RATIO, words: two numbers of few digits give any third one by chance.
+# In CHANGE, SUM and RATIO, words: two numbers of few digits give any third one by chance.
 _COMBINATIONS: tuple[_Rule, ...] = (
-    ("{0} - {1}", lambda x, y: x - y, _CHANGE),
-    ("{0} + {1}", lambda x, y: x + y, _SUM),
-    ("{0} / {1}", lambda x, y: x / y, _RATIO),
-    ("{1} / {0}", lambda x, y: y / x, _RATIO),
+    ("{0} - {1}", lambda x, y: x - y, CHANGE),
+    ("{0} + {1}", lambda x, y: x + y, SUM),
+    ("{0} / {1}", lambda x, y: x / y, RATIO),
+    ("{1} / {0}", lambda x, y: y / x, RATIO),
 )
-_PRODUCT = re.compile(r"\b(?:each|at|per|makes?)\b|[\u00d7*=]|times|cost|worth|pa(?:y|id)", re.I)
-_BY_PRODUCT: _Rule = ("{0} \u00d7 {1}", lambda x, y: x * y, _PRODUCT)
-_OF_A_ROW = (_COMBINATIONS[0], _COMBINATIONS[2], _BY_PRODUCT)
+_BY_PRODUCT: _Rule = ("{0} \u00d7 {1}", lambda x, y: x * y, PRODUCT)
 
 
-def _derive(claim: _Claim, neighbors: Sequence[_Claim], index: _Index) -> Iterator[str]:
-    """Yield the formulas by which a claim follows from others near it, the nearest ones first."""
+class _Derived(NamedTuple):
+    """A way in which a number follows from others: its value, and the place of one of them."""
+
+    formula: str
+    value: float
+    place: tuple[str, int]
+
+
+def _derive(claim: _Claim, neighbors: Sequence[_Claim], index: _Index) -> Iterator[_Derived]:
+    """Yield the ways in which a claim follows from others near it, the nearest first, or tables."""
     near = [each for each in neighbors if each.raw]
     near.sort(key=lambda each: abs(each.traced.start - claim.traced.start))
     same = [each for each in near if 0 <= claim.sentence - each.sentence <= 1]
@@ -441,44 +436,49 @@ def _derive(claim: _Claim, neighbors: Sequence[_Claim], index: _Index) -> Iterat
         if in_reach(each in same for each in pair):
             yield from _combine(claim, *pair)
     for each in same if claim.is_percent else ():
+        text, place = each.traced.text, _cite(each)
         if not each.is_percent:
             wholes = (n for n in index.totals if n > each.raw and claim.fits(each.raw / n * 100))
-            yield from (f"{each.traced.text} / {whole:,.10g}" for whole in wholes)
-        elif claim.fits(100 - each.value) and _CHANGE.search(claim.around):
-            yield f"100 - {each.traced.text}"
-    yield from _derive_from_tables(claim, index)
-    if claim.digits > 3 or (not claim.is_percent and _SUM.search(claim.around)):
+            yield from (_Derived(f"{text} / {n:,.10g}", each.raw / n * 100, place) for n in wholes)
+        elif claim.fits(100 - each.value) and CHANGE.search(claim.around):
+            yield _Derived(f"100 - {text}", 100 - each.value, place)
+    yield from _derive_from_tables(claim, same, index)
+    if claim.digits > 3 or (not claim.is_percent and SUM.search(claim.around)):
         same.sort(key=lambda each: each.traced.start)
         for begin, end in combinations(range(len(same) + 1), 2):
             terms = same[begin:end]
             is_alike = len(terms) > 2 and len({each.step for each in terms}) == 1
-            if is_alike and claim.fits(sum(each.raw for each in terms)):
-                yield " + ".join(each.traced.text for each in terms)
+            if is_alike and claim.fits(total := sum(each.raw for each in terms)):
+                yield _Derived(" + ".join(e.traced.text for e in terms), total, _cite(*terms))
 
 
-def _derive_from_tables(claim: _Claim, index: _Index) -> Iterator[str]:
-    """Yield how a claim follows from a column, or from a row that is named beside it."""
-    words = _stems(claim.around)
-    for column in index.columns:
-        total = sum(value for value, _ in column)
-        terms = " + ".join(f"{value:,.10g}" for value, _ in column)
-        if claim.digits > 2 and not claim.is_percent and claim.fits(total):
-            yield terms
-        for value, line in column if claim.is_percent and total else ():
-            is_enough = claim.digits > 2 or value.is_integer()
-            if is_enough and claim.fits(value / total * 100) and words & _stems(line):
-                yield f"{value:,.10g} / ({terms})"
-    for row in index.list_rows(words):
-        for x, y in permutations(filter(None, row), 2):
-            is_share = x > y > SMALL and x.is_integer() and y.is_integer()
-            for formula, function, said in _COMPARISONS[:1] if claim.is_percent else _OF_A_ROW:
-                is_enough = claim.digits > 2 or (claim.is_percent and is_share)
-                is_said = said is None or said.search(claim.around)
-                if is_enough and is_said and claim.fits(function(x, y)):
-                    yield formula.format(f"{x:,.10g}", f"{y:,.10g}")
+def _cite(*claims: _Claim) -> tuple[str, int]:
+    """Return the source and the line of the first claim that is of a result."""
+    cited = ((each.traced.source, each.traced.line) for each in claims if each.traced.source)
+    return next(cited, ("", 0))
 
 
-def _combine(claim: _Claim, first: _Claim, second: _Claim) -> Iterator[str]:
+def _derive_from_tables(
+    claim: _Claim, neighbors: Sequence[_Claim], index: _Index
+) -> Iterator[_Derived]:
+    """Yield how a claim follows from tables; the fewer digits it has, the fewer ways are tried."""
+    places = frozenset(each.place for each in neighbors if each.place)
+    signs = read_signs(
+        (claim.before, claim.traced.text, claim.after),
+        places,
+        size=claim.size,
+        step=claim.step,
+        is_negative=claim.sign == "-",
+        is_percent=claim.is_percent,
+    )
+    tried = min(MOST_TRIED, int(LUCK * claim.size / claim.step))
+    for each in islice(index.tables.follow(signs), tried):
+        if claim.fits(each.value):
+            text, line = each.terms[0].place
+            yield _Derived(str(each), each.value, (index.sources[text], line + 1))
+
+
+def _combine(claim: _Claim, first: _Claim, second: _Claim) -> Iterator[_Derived]:
     """Yield how a claim follows from two numbers, in the order that gives its sign."""
     if first.is_percent != second.is_percent or first.is_year != second.is_year:
         return
@@ -493,10 +493,12 @@ def _combine(claim: _Claim, first: _Claim, second: _Claim) -> Iterator[str]:
     if claim.is_percent and first.is_percent:  # "from 4 % to 5 %, by 25 %"
         rules += _COMPARISONS[1:3]
     for formula, function, words in rules:
-        if is_comparison or words in (_RATIO, _PRODUCT) or (is_alike and 0.01 <= abs(x / y) <= 100):
-            is_free = words is None or (is_exact and words not in (_RATIO, _PRODUCT))
-            if claim.fits(function(x, y)) and (is_free or (words and words.search(claim.around))):
-                yield formula.format(high.traced.text, low.traced.text)
+        if is_comparison or words in (RATIO, PRODUCT) or (is_alike and 0.01 <= abs(x / y) <= 100):
+            is_free = words is None or (is_exact and words not in (RATIO, PRODUCT))
+            is_said = is_free or (words and words.search(claim.around))
+            if is_said and claim.fits(value := function(x, y)):
+                text = formula.format(high.traced.text, low.traced.text)
+                yield _Derived(text, value, _cite(high, low))
 
 
 # Dates and times

@@ -412,6 +412,19 @@ CASES = [
         "1 variable equal",
     ),
     Case(
+        "methods of own classes that change something and then fail",
+        [
+            "class Box:\n    items = ()\n    def put(self, n):\n        self.items += (n,)\n"
+            "        assert n > 0",
+            "box = Box()\nbox.put(1)",
+            "box.put(-1)",
+            "box.missing",
+            "n = len(box.items)",
+        ],
+        "1 variable equal",
+        kept=["box.put(-1)"],
+    ),
+    Case(
         "functions of libraries that change what they are given",
         [
             "import numpy as np\nimport operator\na = np.zeros(3)\nd = {}",

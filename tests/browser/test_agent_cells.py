@@ -336,14 +336,16 @@ def test_code_becomes_cells_and_is_taken_back_in_one_step(folder: Path, cells: M
     book.expect_done(1)
     card = book.run(1)
     card.locator("[data-ipyagent=keep-cells]").click()
-    expect(card.locator("[data-ipyagent=keep-cells]")).to_have_text("Inserted below")
+    expect(card.locator("[data-ipyagent=keep-cells]")).to_have_text("Inserted below, unverified")
     card.locator("[data-ipyagent=answer] [data-ipyagent=to-cell]").click()
-    expect(book.cell(5)).to_contain_text("end")
-    assert [source(book, n) for n in range(2, 5)] == ["a = 6", "b = a * 7", "print(b)"]
+    expect(book.cell(6)).to_contain_text("end")
+    first, *rest = [source(book, n) for n in range(2, 6)]
+    assert re.match("# Unverified: .*\n# Prompt: Compute.\na = 6$", first)
+    assert rest == ["b = a * 7", "So:\n\n```python\nprint(b)\n```", "print(b)"]
     book.shot("to-cell")
-    for index in range(2, 5):
+    for index in range(2, 6):
         book.start(index)
-    expect(book.output(4)).to_contain_text("42")
+    expect(book.output(5)).to_contain_text("42")
     book.command("notebook:undo-cell-action")
     book.command("notebook:undo-cell-action")
     assert source(book, 2) == "'end'"
@@ -579,11 +581,16 @@ def test_numbers_say_where_they_come_from_and_a_replayed_card_asks_the_model_ane
     said = book.run(1).locator("[data-ipyagent=answer]")
     found = said.locator(".ia-traced", has_text="5,076")
     expect(found).to_have_attribute("title", "run_python, step 1, line 1: Gentoo 5076.016260")
-    expect(said.locator("[title='= 5,076 - 3,701']")).to_have_text("1,375")
+    expect(said.locator("[title^='= 5,076 - 3,701 (run_python, step 1']")).to_have_text("1,375")
     expect(said.locator("u")).to_have_text("9,999")
     expect(book.run(1)).to_contain_text("1 number is in no result")
     found.focus()
     book.shot("numbers")
+    found.press("Enter")
+    measured = book.run(1).locator("[data-ipyagent=tool]")
+    expect(measured).to_have_attribute("open", "")
+    expect(measured.locator("summary").first).to_be_focused()
+    book.shot("source-of-a-number")
     saved = book.save().cells[1].outputs[0].data
     assert ">9,999</u>" in saved["text/html"]
     book.page.evaluate(RESTART)

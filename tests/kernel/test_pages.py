@@ -258,6 +258,26 @@ def test_a_page_gets_and_takes_back_a_run_of_another_session(fresh: Kernel, tmp_
     assert tab.value(2)["restored"] == ["removes new"]
 
 
+def test_a_page_gets_a_run_as_plain_cells_that_say_that_nobody_tried_them(
+    fresh: Kernel, tmp_path: Path
+) -> None:
+    calls = [python("import math\nhelper = 1"), python("1 / 0"), python("root = math.sqrt(9)")]
+    option = script(tmp_path, *calls, python("root"), "It is **3**.")
+    tab = Tab(fresh, "page")
+    run(fresh, f"%%agent {option} --confirm yolo\nTake the root.", tab)
+    newest = fresh.value("__import__('ipyagent').last.id").strip("'")
+    for number, run_id in enumerate([newest, "run_that_is_not_there"]):
+        tab.say({"type": "ask", "id": number, "what": "freeze", "run_id": run_id})
+        fresh.listen(tab, lambda: tab.types().count("reply") > number)  # noqa: B023
+    first, *cells = tab.value(0)["cells"]
+    remark = f"# Unverified: `%agent freeze {newest} --verify` tries it in a fresh kernel."
+    assert first == {"kind": "code", "source": f"{remark}\nimport math"}
+    assert [each["kind"] for each in cells] == ["code", "code", "markdown"]
+    assert cells[0]["source"] == "# Prompt: Take the root.\nhelper = 1"
+    assert (cells[1]["source"], cells[2]["source"]) == ("root = math.sqrt(9)", "It is **3**.")
+    assert tab.value(1) == {"cells": []}
+
+
 def test_a_page_asks_for_the_models_and_chooses_one(fresh: Kernel) -> None:
     tab = Tab(fresh, "one")
     run(fresh, "%agent model scripted/typed.json", tab)

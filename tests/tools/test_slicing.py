@@ -143,17 +143,70 @@ HALF = "try:  # it failed, and had begun\n    {}\nexcept Exception:\n    pass"
 @pytest.mark.parametrize(
     ("code", "line", "kept"),
     [
-        ("a = 1\nb = a\nprint(b)\nc = missing", 4, "a = 1\nb = a\nprint(b)"),
-        ("a = [1]\na.append(2)\na.remove(3)", 3, "a = [1]\na.append(2)"),
-        ("a = (\n    1 +\n    b)", 3, ""),
-        ("c = missing", 1, ""),
+        ("a = 1\nb = a\nc = missing", 3, "a = 1\nb = a\n" + HALF.format("c = missing")),
+        ("a = (\n    1 +\n    b)", 3, HALF.format("a = (\n        1 +\n        b)")),
         ("a = 1", 0, ""),
         ("%%bash\nls", 2, ""),
         ("a = 1\nfor n in b:\n    f(n)", 3, "a = 1\n" + HALF.format("for n in b:\n        f(n)")),
         ("a.sort(); a.append(1 / 0)", 1, HALF.format("a.sort(); a.append(1 / 0)")),
-        ("change(a)", 1, HALF.format("change(a)")),
-        ('for n in b:\n    f("""a\nb""")', 2, ""),
+        ('for n in b:\n    f("""a\nb""")', 2, HALF.format("for n in b:\n        f('a\\nb')")),
     ],
 )
 def test_code_that_failed_is_kept_as_far_as_it_came(code: str, line: int, kept: str) -> None:
     assert keep_completed(code, line) == kept
+
+
+BOX = "class Box:\n    def put(self, n):\n        self.n = n\n        raise ValueError\nx = Box()"
+
+
+@pytest.mark.parametrize(
+    ("before", "failed"),
+    [
+        ("x = [1]", "x.remove(3)"),
+        ("x = []", "x.append(int('a'))"),
+        ("x = load()", "y = x.revnue.sum()"),
+        ("x = model()", "x.fit(table.dropna())"),
+        ("x = {}", "x['a'] = missing"),
+        ("x = 1", "import missing"),
+        (BOX, "print(missing)"),
+    ],
+)
+def test_what_failed_is_left_out_if_it_has_changed_nothing(before: str, failed: str) -> None:
+    pieces = [Code(before), Code(keep_completed(failed, 1))]
+    assert [each.text for each in slice_code(pieces, {"x"}, {})] == [before, ""]
+
+
+@pytest.mark.parametrize(
+    ("before", "failed"),
+    [
+        (BOX, "x.put(3)"),
+        (BOX, "y = x.put(3)"),
+        (f"{BOX}\nboxes = [x]", "boxes[0].put(3)"),
+        (f"{BOX}\ndef take():\n    return x", "take().put(3)"),
+        (BOX.replace("put", "__setitem__").replace("n):", "n, m):"), "x[1] = 2"),
+        (BOX.replace("put", "__add__"), "y = x + 1"),
+        ("x = []\ndef put(n):\n    x.append(n)\n    raise ValueError", "put(3)"),
+        ("x = []\ndef put(n):\n    x.append(n)\n    raise ValueError", "list(map(put, [3]))"),
+        ("x = [1, 2]", "y = x.pop() / 0"),
+        ("x = [1, 2]", "x.pop().missing()"),
+        ("x = []", "x.extend(int(n) for n in '12a')"),
+        ("x = []", "y = [x.append(int(n)) for n in '12a']"),
+        ("x = iter([1, 2])", "y = int(next(x)) / 0"),
+        ("x = []", "t.map(lambda n: x.append(n))"),
+    ],
+)
+def test_what_failed_is_kept_if_it_may_have_changed_anything(before: str, failed: str) -> None:
+    pieces = [Code(before), Code(keep_completed(failed, 1))]
+    texts = [each.text for each in slice_code(pieces, {"x"}, {})]
+    assert texts == [before, HALF.format(failed)]
+
+
+def test_what_failed_is_kept_if_it_is_code_of_the_users_kernel() -> None:
+    class Box:
+        """As a cell would define it."""
+
+    Box.__module__ = "__main__"
+    failed = Code(keep_completed("x.put(3)", 1))
+    (kept,) = slice_code([failed], {"x"}, {"x": Box()})
+    (gone,) = slice_code([failed], {"x"}, {"x": []})
+    assert (kept.text, gone.text) == (failed.text, "")

@@ -47,7 +47,7 @@ def test_each_number_says_where_it_comes_from() -> None:
     shown = {each.text: each["title"] for each in soup.select("[data-ipyagent=answer] [title]")}
     assert shown == {
         "5,076": "run_python, step 1, line 3: Gentoo 123 5076.016260",
-        "1,375": "= 5,076 - 3,701",
+        "1,375": "= 5,076 - 3,701 (run_python, step 1, line 3)",
         "3,701": "run_python, step 1, line 2: Adelie 151 3700.662252",
         "9,999": "in no result",
     }
@@ -81,6 +81,22 @@ def test_a_number_of_the_prompt_or_of_an_earlier_turn_says_so() -> None:
     assert titles == [
         "in a prompt, or in what was sent with it",
         "in an earlier result, line 7",
+    ]
+
+
+def test_a_number_names_its_call_among_those_of_a_step_also_if_it_is_derived() -> None:
+    numbers = (
+        TracedNumber("500", 0, "derived", "c1", 1, "200 + 300"),
+        TracedNumber("600", 4, "found", "c2", 1),
+    )
+    code = {"code": "mass"}
+    calls = tuple(done(call(n, "run_python", code), f"{n}: 600") for n in ("c1", "c2"))
+    step = s.Step(number=1, executions=calls)
+    drawn = run((step, s.Step(number=2, message=said(text("500 600")))))
+    drawn = drawn.model_copy(update={"numbers": numbers})
+    assert [each.title for each in transcribe(drawn).steps[1].numbers] == [
+        "= 200 + 300 (run_python, step 1, call 1, line 1)",
+        "run_python, step 1, call 2, line 1: c2: 600",
     ]
 
 

@@ -30,7 +30,7 @@ beforeEach(() => {
 
 afterEach(() => {
   vi.useRealTimers();
-  host.insertCells = null;
+  host.insertCells = host.freeze = null;
 });
 
 const inserted = () => insertCells.mock.calls.map(([, sources]) => sources);
@@ -66,7 +66,7 @@ describe('code of an answer', () => {
     expect(names).toEqual([
       'To cell: Insert this code as a cell below',
       'Copy this code',
-      'Keep as cells: Insert all code that succeeded as cells below'
+      'Keep as cells: Insert the code that led to the results as plain cells below'
     ]);
   });
 
@@ -79,7 +79,7 @@ describe('code of an answer', () => {
 });
 
 describe('code that ran', () => {
-  it('becomes a cell, and a finished run keeps all that succeeded in order', () => {
+  it('becomes a cell, and without a kernel a finished run keeps all that succeeded', async () => {
     const call = { name: 'run_shell', arguments: {} };
     const shell = { call, preview: { kind: 'code', text: 'ls', language: 'bash' } };
     const calls = [
@@ -91,12 +91,28 @@ describe('code that ran', () => {
     const find = drawn('', calls);
     find('to-cell').forEach(button => button.click());
     find('keep-cells').forEach(button => button.click());
-    expect(inserted()).toEqual([
-      ['a = 1'],
-      ['%%bash\nls'],
-      ['b = 2'],
-      ['a = 1', '%%bash\nls', 'b = 2']
-    ]);
+    const all = ['a = 1', '%%bash\nls', 'b = 2'];
+    const expected = [...all.map(each => [each]), all];
+    await vi.waitFor(() => expect(inserted()).toEqual(expected));
+    expect(find('keep-cells')[0].textContent).toBe('Inserted all code below');
+  });
+
+  it('is kept as the kernel freezes it, which nobody has tried', async () => {
+    const cells = [
+      { kind: 'code', source: 'a = 1' },
+      { kind: 'markdown', source: 'It is 1.' }
+    ] as const;
+    host.freeze = vi.fn().mockResolvedValue(cells);
+    const [button] = drawn('', [ran('a = 1'), ran('a')])('keep-cells');
+    button.click();
+    await vi.waitFor(() => expect(button.textContent).toBe('Inserted below, unverified'));
+    expect(inserted()).toEqual([cells]);
+  });
+
+  it('is kept as it ran where the kernel does not know the run', async () => {
+    host.freeze = vi.fn().mockResolvedValue([]);
+    drawn('', [ran('a = 1')])('keep-cells')[0].click();
+    await vi.waitFor(() => expect(inserted()).toEqual([['a = 1']]));
   });
 
   it.each<[string, Partial<SavedCall>]>([

@@ -3,7 +3,7 @@ import { InputDialog, Notification } from '@jupyterlab/apputils';
 import type { Cell } from '@jupyterlab/cells';
 import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 
-import { host } from '../view/host';
+import { type CellSource, host, type NewCell } from '../view/host';
 import { reveal } from '../view/reveal';
 import { WIDGET_HASH } from '../widgetHash';
 import { widgetModules } from '../widgetModules';
@@ -84,7 +84,7 @@ function findBelow({ tracker }: Links, from: Element): Below {
 }
 
 /** Insert cells below the one with `from`, as one undo step. */
-function insertBelow(links: Links, from: Element, sources: readonly string[]): void {
+function insertBelow(links: Links, from: Element, sources: readonly CellSource[]): void {
   const { panel, index } = findBelow(links, from);
   for (const id of insertCells(sharedNotebook(panel), index, 'code', sources)) {
     inserted.add(id);
@@ -216,6 +216,10 @@ export function serveCards(links: Links): void {
   host.askBelow = (...asked) => problemOf(() => askBelow(links, ...asked));
   host.runAgain = (...asked) => runAgain(links, ...asked).catch(String);
   host.runCells = (...asked) => runCells(links, ...asked).catch(String);
+  host.freeze = async (from, runId) => {
+    const reply = await linkOf(links, from)?.ask('freeze', { run_id: runId });
+    return (reply as { cells: NewCell[] } | null | undefined)?.cells ?? [];
+  };
   host.undo = (from, runId, isDry) =>
     linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry });
   host.chooseModel = from => chooseModel(linkOf(links, from));

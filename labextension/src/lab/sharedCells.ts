@@ -5,6 +5,7 @@
 import type { YCellType, YCodeCell, YNotebook } from '@jupyter/ydoc';
 
 import type { AskedCall, Overview } from '../protocol';
+import type { CellSource } from '../view/host';
 
 /** The part of JupyterLab's documents that its interface leaves out. */
 export type Notebook = Pick<
@@ -102,18 +103,18 @@ export function insertCells(
   notebook: Notebook,
   index: number,
   kind: Kind,
-  sources: readonly string[]
+  sources: readonly CellSource[]
 ): string[] {
   const { length } = notebook.cells;
   if (index < 0 || index > length) {
     throw new Error(`there is no position ${index}: the notebook has ${length} cells`);
   }
   // New cells of JupyterLab are trusted too: they have no outputs.
-  const metadata = kind === 'code' ? { trusted: true } : {};
-  const cells = sources.map(source => ({
-    cell_type: kind,
-    source: normalizeLineEnds(source),
-    metadata
+  const given = sources.map(each => (typeof each === 'string' ? { kind, source: each } : each));
+  const cells = given.map(each => ({
+    cell_type: each.kind,
+    source: normalizeLineEnds(each.source),
+    metadata: each.kind === 'code' ? { trusted: true } : {}
   }));
   return changeNotebook(notebook, () => notebook.insertCells(index, cells)).map(cell =>
     cell.getId()

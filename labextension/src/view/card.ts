@@ -7,6 +7,7 @@ import { reuse, typeset } from './formulas';
 import { appendText, arrange, isKept, keep, morph } from './morph';
 import { Connection, makersFor, Own, Part } from './own';
 import { sanitizeCard, sanitizeText } from './sanitize';
+import { serveNumbers } from './trace';
 
 /** The key of a block of a text: it is replaced as a whole. */
 const TEXT = /\/x\/\d+$/;
@@ -36,6 +37,7 @@ export class Card implements RunView {
     private makers = makersFor(run)
   ) {
     serveListings(this.element);
+    serveNumbers(this.element);
     this.unsubscribe = run.subscribe?.(this);
   }
 

@@ -1,6 +1,7 @@
 /** Draws the HTML of a card as a page can: with names, roles, and buttons. */
 import { listing } from './copy';
 import { h } from './dom';
+import { linkNumber } from './trace';
 
 /** The names by which scripts find the parts of a card. */
 const NAMES = {
@@ -63,7 +64,7 @@ export function dressText(root: ParentNode): void {
   dressBasics(root);
   root.querySelectorAll('table').forEach(makeScrollable);
   root.querySelectorAll('pre').forEach(label);
-  root.querySelectorAll<HTMLElement>('.ia-traced').forEach(number => (number.tabIndex = 0));
+  root.querySelectorAll<HTMLElement>('.ia-traced').forEach(linkNumber);
 }
 
 /** Draw code and colored cells of texts and outputs. */

@@ -1,12 +1,23 @@
 /** The parts of the page around a card that its view knows of: set by JupyterLab's extension. */
 
+/** A cell to be inserted. */
+export interface NewCell {
+  readonly kind: 'code' | 'markdown';
+  readonly source: string;
+}
+
+/** A cell, or the source of a code cell. */
+export type CellSource = NewCell | string;
+
 interface Host {
   /** The keys of buttons, by the buttons' names. */
   keys: Readonly<Partial<Record<string, string>>>;
   /** Sets the formula that is the text of an element. */
   typeset: ((formula: HTMLElement) => unknown) | null;
   /** Inserts cells below the one with this element; returns null, or why it cannot. */
-  insertCells: ((from: Element, sources: readonly string[]) => string | null) | null;
+  insertCells: ((from: Element, sources: readonly CellSource[]) => string | null) | null;
+  /** Returns a run of the notebook with this element as plain cells; none if its kernel has none. */
+  freeze: ((from: Element, runId: string) => Promise<readonly NewCell[]>) | null;
   /**
    * Runs an agent cell below the one with this element, with the model that its options name if that
    * is kept; returns null, or why it cannot.
@@ -32,6 +43,7 @@ export const host: Host = {
   keys: {},
   typeset: null,
   insertCells: null,
+  freeze: null,
   askBelow: null,
   runAgain: null,
   runCells: null,

@@ -1,7 +1,7 @@
 /** Buttons that make code of a run cells of its notebook, or run its cell again. */
 import { h } from './dom';
 import { button } from './form';
-import { host } from './host';
+import { type CellSource, host } from './host';
 
 /** Milliseconds for which a button confirms. */
 const LABEL_MILLISECONDS = 2_000;
@@ -19,32 +19,42 @@ export function cellSource(code: string, language: string): string | null {
 /** Return a button that inserts a cell below; null where there is no notebook to change. */
 export function toCell(source?: () => string): HTMLElement | null {
   const hint = 'Insert this code as a cell below';
-  return toCells('to-cell', 'To cell', hint, source && (() => [source()]));
+  return toCells('to-cell', 'To cell', hint, source && (from => insert(from, [source()])));
 }
 
 /** Return a button that inserts cells below; null where there is no notebook to change. */
-export function toCells(
+function toCells(
   name: string,
   label: string,
   description: string,
-  sources?: () => readonly string[]
+  act?: (from: HTMLElement) => Promise<string>
 ): HTMLElement | null {
   if (host.insertCells === null) {
     return null;
   }
-  const place = confirmingButton(
-    name,
-    label,
-    description,
-    sources && (() => insert(place, sources()))
-  );
+  const place = confirmingButton(name, label, description, act && (() => act(place)));
   place.classList.add('ipyagent-to-cell');
   return place;
 }
 
 /** Insert cells below a card; return what became of it. */
-export function insert(from: Element, sources: readonly string[]): Promise<string> {
-  return Promise.resolve(host.insertCells?.(from, sources) ?? 'Inserted below');
+export function insert(
+  from: Element,
+  sources: readonly CellSource[],
+  done = 'Inserted below'
+): Promise<string> {
+  return Promise.resolve(host.insertCells?.(from, sources) ?? done);
+}
+
+/** Return a button that keeps a run as plain cells, or all its code where no kernel has it. */
+export function keepCells(runId: string, sources: readonly string[]): HTMLElement | null {
+  const hint = 'Insert the code that led to the results as plain cells below';
+  return toCells('keep-cells', 'Keep as cells', hint, async from => {
+    const frozen = (await host.freeze?.(from, runId)) ?? [];
+    return frozen.length > 0
+      ? insert(from, frozen, 'Inserted below, unverified')
+      : insert(from, sources, 'Inserted all code below');
+  });
 }
 
 /** Return a button that runs a replayed cell again, with the model; null outside of a notebook. */

@@ -54,6 +54,7 @@ from ipyagent.wiring import (
     runtime,
     warm_up,
 )
+from ipyagent.wiring.run_methods import freeze_for_page
 from ipyagent.wiring.undo import find_undo
 
 REMEMBERED = 2
@@ -265,7 +266,8 @@ class NotebookPages:
     """Describes a notebook to its pages, and finds its saved runs.
 
     `root` returns the workspace's folder by the settings; `undo` takes a run back, or says what
-    that would do; `suggest` returns requests to begin with; `describe` describes a variable.
+    that would do; `suggest` returns requests to begin with; `describe` describes a variable,
+    `freeze` returns a run as plain cells.
     """
 
     def __init__(
@@ -277,18 +279,20 @@ class NotebookPages:
         undo: Callable[[str, bool], UndoReport],
         suggest: Callable[[], list[str]],
         describe: Callable[[str], str],
+        freeze: Callable[[Run], list[JsonDict]],
     ) -> None:
         answers = {
             "undo": self._take_back,
             "models": self._choose_model,
             "requests": lambda message: {"requests": suggest()},
+            "freeze": self._freeze_run,
             "fresh": self._make_fresh,
             "variable": lambda message: {"html": pre(describe(str(message.get("text"))))},
             "sessions": self._find_sessions,
         }
         self._fresh: set[object] = set()
         self.desk = PageBridge(pages, self._describe, self._bundle, answers)
-        self._undo = undo
+        self._undo, self._freeze = undo, freeze
         self._settings, self._sessions, self._root = settings, sessions, root
         self._overview = OverviewBuilder()
         self._around: tuple[Session | None, OverviewContext] | None = None
@@ -334,13 +338,16 @@ class NotebookPages:
 
     def _bundle(self, run_id: str | None, cell_id: str | None) -> JsonDict | None:
         """Return the newest run with that id or of that cell, as it is saved in an output."""
+        return next(map(static_html.saved_bundle, self._find_runs(run_id, cell_id)), None)
+
+    def _find_runs(self, run_id: str | None, cell_id: str | None = None) -> Iterator[Run]:
+        """Yield the runs with that id or of that cell, also of an earlier kernel."""
         if self._sessions.current is None:
             self._open_earlier()
         drawn = (feed.run for feed in self.desk.drawn if feed.has_begun)
         for run in chain(self._sessions.runs_so_far(), drawn):
             if run.id == run_id or (cell_id and run.cell_id == cell_id):
-                return static_html.saved_bundle(run)
-        return None
+                yield run
 
     def show_again(self, run: Run) -> None:
         """Draw a run again, of which something was taken back."""
@@ -364,6 +371,10 @@ class NotebookPages:
             self.desk.publish_soon()
         current = resolve(self._settings.config.llm, os.environ).model
         return {"current": current, "models": self._settings.list_models(), "problem": ""}
+
+    def _freeze_run(self, message: Message) -> JsonDict:
+        found = self._find_runs(str(message.get("run_id")))
+        return {"cells": next(map(self._freeze, found), [])}
 
     def _make_fresh(self, message: Message) -> JsonDict:
         self._fresh.add(message.get("cell_id"))
@@ -446,6 +457,7 @@ class Notebook:
                 self._undo_for_page,
                 self._suggest_for_page,
                 self._describe_for_page,
+                lambda run: freeze_for_page(self.environment, run),
             )
 
     @cached_property

@@ -444,16 +444,16 @@ class Ask(Model):
     """The page asks for a run as it is saved in an output: by id, or the cell's newest.
 
     Or it asks to take a run back; with `dry_run`, only what that would do. Or for the models, once
-    `model` answers the next prompts; or for requests that fit the variables and files. Or it says
-    that the cell, which it runs next, asks the model. Or for the variable called `text`, or the
-    sessions with it.
+    `model` answers the next prompts; or for requests that fit the variables and files; or for the
+    run as plain cells. Or it says that the cell, which it runs next, asks the model. Or for the
+    variable called `text`, or the sessions with it.
     """
 
     type: Literal["ask"] = "ask"
     id: int
-    what: Literal["bundle", "undo", "models", "requests", "fresh", "variable", "sessions"] = (
-        "bundle"
-    )
+    what: Literal[
+        "bundle", "undo", "models", "requests", "freeze", "fresh", "variable", "sessions"
+    ] = "bundle"
     text: str = ""
     run_id: str | None = None
     cell_id: str | None = None

@@ -15,6 +15,9 @@ page → kernel   {type: "follow", run_id}              draw this run too, from 
                                                       use this model from now on, if one is named:
                                                       {current, models: {name: why}, problem}
                 {type: "ask", id, what: "requests"}   to begin with: {requests}; none without data
+                {type: "ask", id, what: "freeze", run_id}
+                                                      the run as plain cells: {cells: [{kind,
+                                                      source}]}; none if it is not known here
                 {type: "ask", id, what: "fresh", cell_id}
                                                       the cell, which runs next, asks the model: {}
                 {type: "ask", id, what: "variable", text}

@@ -68,4 +68,14 @@ def _freeze_run(run: Run) -> list[JsonDict]:
     return make_nodes(freeze_runs(_last_environment(), [run]), with_own=False)
 
 
+def freeze_for_page(environment: Environment, run: Run) -> list[JsonDict]:
+    """Return a run as plain cells for its page, which say that nobody has tried them."""
+    from ipyagent.wiring.freezing import freeze_runs, make_nodes
+
+    nodes = make_nodes(freeze_runs(environment, [run]), with_own=False)
+    remark = f"# Unverified: `%agent freeze {run.id} --verify` tries it in a fresh kernel."
+    nodes[0]["source"] = f"{remark}\n{nodes[0]['source']}"
+    return [{"kind": each["cell_type"], "source": each["source"]} for each in nodes]
+
+
 runs.undo_run, runs.replay_run, runs.freeze_run = _undo_run, _replay_run, _freeze_run

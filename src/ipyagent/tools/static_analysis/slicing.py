@@ -17,8 +17,10 @@ import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from types import ModuleType
 
 from ipyagent.plaintext import word_set
+from ipyagent.rehearsal.watched_values import is_own_module
 from ipyagent.syntax import try_parse
 from ipyagent.tools.static_analysis import READS, called_name
 from ipyagent.tools.static_analysis.code import find_touches
@@ -27,6 +29,8 @@ from ipyagent.tools.static_analysis.name_origins import NameOrigins, is_library,
 _MAGIC = re.compile(r"^([ \t]*)(?:[%!].*|.*\?)$", re.MULTILINE)
 _SETTING = re.compile(r"\s*%(?:matplotlib|config|(?:re)?load_ext|autoreload|precision)\b.*")
 """A magic that does nothing when it runs again."""
+_LONG_TEXT = re.compile(r"\"{3}|'{3}|\\\\\n")
+_FAILED = "# it failed, and had begun"
 _BREAK = re.compile(r"\r\n?|\n")
 _WORD = re.compile(r"[^\W\d]\w*")
 _FILE = re.compile(
@@ -190,24 +194,17 @@ def _join_names(names: Iterable[set[str]]) -> set[str]:
 
 
 def keep_completed(code: str, line: int) -> str:
-    """Return the part of code that ran before a line of it failed, with what may be half done."""
+    """Return the part of code that ran before a line of it failed, and what failed, as a `try`."""
     kept = list[str]()
     for each in _split(code):
         if not each.nodes or each.nodes[0].lineno > line:
             break
-        if (each.nodes[-1].end_lineno or line) < line:
-            kept.append(each.text)
-        elif '"""' not in each.text and not (len(each.nodes) == 1 and _is_simple(each.nodes[0])):
-            block = textwrap.indent(each.text, "    ")
-            kept.append(f"try:  # it failed, and had begun\n{block}\nexcept Exception:\n    pass")
+        text = each.text
+        if (each.nodes[-1].end_lineno or line) >= line:
+            whole = ast.unparse(ast.Module(each.nodes, [])) if _LONG_TEXT.search(text) else text
+            text = f"try:  {_FAILED}\n{textwrap.indent(whole, '    ')}\nexcept Exception:\n    pass"
+        kept.append(text)
     return "\n".join(kept)
-
-
-def _is_simple(node: ast.stmt) -> bool:
-    """Return whether a statement that failed has changed nothing: it runs no code of the user's."""
-    calls = (each.func for each in ast.walk(node) if isinstance(each, ast.Call))
-    functions = {each.id for each in calls if isinstance(each, ast.Name)} - _BUILTINS
-    return not functions and isinstance(node, ast.Expr | ast.Assign | ast.AugAssign | _Import)
 
 
 def _join(statements: Iterable[_Statement]) -> Slice:
@@ -256,6 +253,7 @@ class _Reader:
         methods = [each for each in inside if isinstance(each, ast.FunctionDef)]
         self._methods = {each.name for each in methods}
         self._properties = {each.name for each in methods if each.decorator_list}
+        classes = {each.name for each in ast.walk(tree) if isinstance(each, ast.ClassDef)}
         functions = (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef))
         self._generators = {
             each.name
@@ -272,6 +270,7 @@ class _Reader:
                 own = [n.name for n in within if isinstance(n, _Definition)]
                 for name in _list_bound(node) if is_lambda else own:
                     self._bodies.setdefault(name, set()).update(each.reads)
+        self._users = self._bodies.keys() | self._find_users(everything, classes)
         self.shared = set[str]()
         """The names of which one may stand for the object of another, or a part of it."""
         made = set[str]()  # by looks: all that they may have changed
@@ -301,12 +300,55 @@ class _Reader:
                 waiting += self._bodies.get(name, ())
         return found
 
+    def _find_users(self, everything: Sequence[_Statement], classes: set[str]) -> set[str]:
+        """Return the names that may stand for objects whose code is the user's."""
+        known = {name: self._names.variables.get(name) for name in self._known}
+        for name, value in known.items():
+            module = (
+                value if isinstance(value, ModuleType) else sys.modules.get(type(value).__module__)
+            )
+            if is_own_module(module):
+                classes.add(name)
+        count = -1
+        while count < len(classes):
+            count = len(classes)
+            for each in everything:
+                if self.with_functions(each.reads) & classes:
+                    classes |= each.binds
+        return classes
+
+    def _has_changed_nothing(self, body: Sequence[ast.stmt]) -> bool:
+        """Return whether code that failed is one statement that changed nothing before it failed.
+
+        It runs no code of the user's, and only its last call may change anything.
+        """
+        match body:
+            case [ast.Import() | ast.ImportFrom()]:
+                return True
+            case [ast.Expr() | ast.Assign() | ast.AugAssign() | ast.AnnAssign() as node]:
+                value = node.value or node
+            case _:
+                return False
+        inner = [value]
+        if isinstance(value, ast.Call) and not self._is_pure(value):
+            given = [*value.args, *(each.value for each in value.keywords)]
+            if any(self._is_iterator(each, if_unknown=False) for each in given):
+                return False
+            inner = [value.func, *given]
+        return _names_in(node).isdisjoint(self._users) and not any(map(self._find_changes, inner))
+
     def _is_module(self, name: str) -> bool:
         origins = self._names.origins_of(ast.Name(name, ast.Load()))
         return any(is_library(each) and "." not in each for each in origins)
 
     def _judge(self, piece: Code, each: _Statement) -> None:
         """Fill in what a statement changes, and whether it is needed in any case."""
+        match each.nodes:
+            case [ast.Try(body=body)] if _FAILED in each.text:
+                if self._has_changed_nothing(body):
+                    each.binds = each.reads = set()
+                    return
+                each.changes |= self.with_functions(each.reads) & self._users
         is_opaque = not each.nodes or _MAGIC.search(each.text) is not None
         acts = any(isinstance(node, ast.Assert | ast.Delete | ast.Raise) for node in each.nodes)
         shared = set[str]()

@@ -95,19 +95,29 @@ def transcribe_numbers(run: schema.Run, index: int) -> tuple[transcript.AnswerNu
     """Return the numbers of an answer by their places in its last step, which has that index."""
     message = run.steps[index].message
     begin = len(run.output) - len(message.text if message else "")
-    calls = {e.call.id: (step.number, e) for step in run.steps for e in step.executions}
+    calls = {e.call.id: (step, e) for step in run.steps for e in step.executions}
 
     def say_source(number: TracedNumber) -> str:
-        if number.trace != "found":
-            return f"= {number.formula}" if number.formula else "in no result"
+        if number.trace == "not found":
+            return "in no result"
+        place = say_place(number) if number.source in calls else ""
+        if number.formula:
+            return f"= {number.formula}{place and f' ({place})'}"
         if not number.source:
             return "in a prompt, or in what was sent with it"
-        if number.source not in calls:
+        if not place:
             return f"in an earlier result, line {number.line}"
-        step, execution = calls[number.source]
+        _, execution = calls[number.source]
         lines = execution.result.text_for_model.split("\n") if execution.result else []
         text = "".join(lines[max(0, number.line - 1) : number.line])
-        return f"{execution.call.name}, step {step}, line {number.line}: {shorten(text, SUMMARY)}"
+        return f"{place}: {shorten(text, SUMMARY)}"
+
+    def say_place(number: TracedNumber) -> str:
+        """Return the call and the line; the page reads it too, in `trace.ts`."""
+        step, execution = calls[number.source]
+        nth = step.executions.index(execution) + 1
+        call = f", call {nth}" if len(step.executions) > 1 else ""
+        return f"{execution.call.name}, step {step.number}{call}, line {number.line}"
 
     return tuple(
         transcript.AnswerNumber(
