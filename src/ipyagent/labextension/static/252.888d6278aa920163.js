@@ -1,4 +1,4 @@
-"use strict";(self.rspackChunkipyagent=self.rspackChunkipyagent||[]).push([[252],{8475(e,a,t){var n=t(1601),i=t.n(n),o=t(6314),r=t.n(o),p=t(2264),l=t(9671),s=r()(i());s.i(p.A),s.i(l.A),s.push([e.id,`/*
+"use strict";(self.rspackChunkipyagent=self.rspackChunkipyagent||[]).push([[252],{8475(e,a,t){var i=t(1601),n=t.n(i),o=t(6314),r=t.n(o),p=t(2264),s=r()(n());s.i(p.A),s.push([e.id,`/*
  * What a page adds to a card, which card.css draws. Colours are JupyterLab's where there is
  * JupyterLab, else mixed from the text colour that is already there: so it looks right on any
  * ground, light or dark.
@@ -24,11 +24,6 @@
   --ipyagent-mono: var(--jp-code-font-family, ui-monospace, menlo, consolas, monospace);
   --ipyagent-code: var(--jp-code-font-size, 13px);
   --ipyagent-small: 12px;
-  --ipyagent-code-keyword: var(--jp-mirror-editor-keyword-color, #8250df);
-  --ipyagent-code-string: var(--jp-mirror-editor-string-color, #b35900);
-  --ipyagent-code-number: var(--jp-mirror-editor-number-color, #1f7f4c);
-  --ipyagent-code-comment: var(--jp-mirror-editor-comment-color, #6e8188);
-  --ipyagent-code-name: var(--jp-mirror-editor-def-color, #2f7de1);
 
   box-sizing: border-box;
   max-width: 100%;
@@ -46,14 +41,6 @@
   :focus-visible {
     outline: 2px solid var(--ipyagent-accent);
     outline-offset: -2px;
-  }
-
-  @media (prefers-color-scheme: dark) {
-    --ipyagent-code-keyword: var(--jp-mirror-editor-keyword-color, #c792ea);
-    --ipyagent-code-string: var(--jp-mirror-editor-string-color, #e0a872);
-    --ipyagent-code-number: var(--jp-mirror-editor-number-color, #7fcf9f);
-    --ipyagent-code-comment: var(--jp-mirror-editor-comment-color, #8a9aa3);
-    --ipyagent-code-name: var(--jp-mirror-editor-def-color, #82b1ff);
   }
 
   @media (prefers-reduced-motion: reduce) {
@@ -155,6 +142,7 @@
 }
 
 :is(.ipyagent-button-approve, .ipyagent-button-send, .ipyagent-button-save),
+.ipyagent-button-approve-all[aria-disabled='false'],
 :is(.ipyagent-button-approve, .ipyagent-button-send, .ipyagent-button-save):hover:enabled {
   border-color: transparent;
   background: var(--ipyagent-chosen);
@@ -188,10 +176,32 @@
   border-color: transparent;
 }
 
+/* Several changes that wait: the bar above them. */
+.ia-review {
+  display: flex;
+  justify-content: space-between;
+  align-items: baseline;
+  padding-inline-start: 4px;
+  font-weight: 600;
+
+  > span {
+    display: flex;
+    gap: 4px;
+    align-items: baseline;
+    font-size: var(--small);
+    font-weight: 400;
+  }
+}
+
 .ipyagent-reason {
   flex: 1 1 12em;
   min-width: 8em;
   max-width: 28em;
+}
+
+textarea.ipyagent-reason {
+  display: block;
+  resize: none;
 }
 
 .ia-say .ipyagent-reason {
@@ -216,6 +226,12 @@ p.ia-waiting::after {
 
 .ia-user-text .ipyagent-button {
   margin-inline-start: 8px;
+}
+
+/* A step out of sight is neither laid out nor painted, and one in sight is painted alone. */
+.ipyagent-card .ia-step {
+  content-visibility: auto;
+  contain-intrinsic-size: auto 24px;
 }
 
 /* The question */
@@ -243,6 +259,33 @@ p.ia-waiting::after {
 .ipyagent-sent {
   color: var(--ipyagent-muted);
   font-size: var(--ipyagent-small);
+}
+
+/* Less than a decision, until it is looked for. */
+.ipyagent-approval > .ipyagent-button-edit,
+.ipyagent-always > summary {
+  padding-inline: 6px;
+  border-color: transparent;
+}
+
+.ipyagent-card .ipyagent-always > summary::after {
+  content: '';
+}
+
+.ipyagent-always {
+  display: flex;
+  flex-wrap: wrap;
+  gap: 6px;
+  align-items: center;
+
+  &[open] {
+    flex-basis: 100%;
+  }
+}
+
+/* What is edited stands in the editor. */
+.ia-tool:has(.ipyagent-editor) .ia-body > pre {
+  display: none;
 }
 
 /* Part of what is approved, so it is no fainter than the call; below the buttons. */
@@ -354,6 +397,11 @@ textarea.ipyagent-pre {
   );
 }
 
+/* The kernel lets no formula link; nor does a forged one. */
+.ia-formula a {
+  pointer-events: none;
+}
+
 .ipyagent-link-host {
   color: var(--ipyagent-muted);
   font-size: var(--ipyagent-small);
@@ -394,23 +442,44 @@ textarea.ipyagent-pre {
   margin-inline-end: auto;
 }
 
+/* A wide table fades at the edge behind which it goes on; its first column stays. */
+:is(.ipyagent-table, .ia-display) {
+  --ipyagent-ground: var(--jp-layout-color0, canvas);
+  --ipyagent-shade: color-mix(in srgb, currentcolor 22%, transparent);
+
+  background:
+    linear-gradient(to right, var(--ipyagent-ground), transparent) left / 24px 100% no-repeat local,
+    linear-gradient(to left, var(--ipyagent-ground), transparent) right / 24px 100% no-repeat local,
+    linear-gradient(to right, var(--ipyagent-shade), transparent) left / 10px 100% no-repeat scroll,
+    linear-gradient(to left, var(--ipyagent-shade), transparent) right / 10px 100% no-repeat scroll;
+}
+
 .ipyagent-table {
   overflow-x: auto;
 
   > table {
     width: max-content;
     max-width: none;
+    overflow: visible;
+  }
+
+  :is(th, td):first-child {
+    position: sticky;
+    inset-inline-start: 0;
+    background: var(--ipyagent-ground);
   }
 }
 
 /* What can be done with a run that has ended: at the end of its last line, for who looks there. */
 .ipyagent-own {
+  position: relative;
+  z-index: 1;
   display: flex;
   float: inline-end;
   gap: 2px;
   align-items: center;
   max-width: 100%;
-  height: 24px;
+  min-height: 24px;
 
   .ipyagent-say {
     padding: 0;
@@ -421,13 +490,14 @@ textarea.ipyagent-pre {
   }
 }
 
-.ipyagent-card:not(:hover, :focus-within) > .ipyagent-own {
+.ipyagent-card:not(:hover, :focus-within) > .ipyagent-own,
+.ia-done:not(:hover, :focus-within) > .ia-footer:not([open], .ia-doubtful) {
   opacity: 0;
 }
 
 /* stylelint-disable-next-line selector-class-pattern -- JupyterLab's */
-.jp-mod-active .ipyagent-card > .ipyagent-own {
-  opacity: 1;
+.jp-mod-active .ipyagent-card > :is(.ipyagent-own, .ia-footer) {
+  opacity: 1 !important;
 }
 
 .ipyagent-card .ipyagent-own:has(ul) {
@@ -438,7 +508,7 @@ textarea.ipyagent-pre {
 }
 
 @media (hover: none) {
-  .ipyagent-card > .ipyagent-own {
+  .ipyagent-card > :is(.ipyagent-own, .ia-footer) {
     opacity: 1 !important;
   }
 }
@@ -458,7 +528,7 @@ textarea.ipyagent-pre {
   display: block;
 }
 
-:is(.ipyagent-follow-up, .ia-say) input:not(:hover, :focus) {
+:is(.ipyagent-follow-up, .ia-say, .ipyagent-approval) .ipyagent-reason:not(:hover, :focus) {
   padding-inline: 0;
   border-color: transparent;
   background: transparent;
@@ -480,42 +550,6 @@ textarea.ipyagent-pre {
   }
 }
 
-/* Code */
-
-.ipyagent-code-keyword,
-.ipyagent-code-literal,
-.ipyagent-code-meta {
-  color: color-mix(in srgb, var(--ipyagent-code-keyword) 75%, var(--ipyagent-text));
-}
-
-.ipyagent-code-string,
-.ipyagent-code-regexp {
-  color: color-mix(in srgb, var(--ipyagent-code-string) 75%, var(--ipyagent-text));
-}
-
-.ipyagent-code-number {
-  color: color-mix(in srgb, var(--ipyagent-code-number) 75%, var(--ipyagent-text));
-}
-
-.ipyagent-code-comment {
-  color: color-mix(in srgb, var(--ipyagent-code-comment) 75%, var(--ipyagent-text));
-  font-style: italic;
-}
-
-.ipyagent-code-title,
-.ipyagent-code-attr,
-.ipyagent-code-built_in {
-  color: color-mix(in srgb, var(--ipyagent-code-name) 75%, var(--ipyagent-text));
-}
-
-.ipyagent-code-addition {
-  color: var(--ipyagent-good-text);
-}
-
-.ipyagent-code-deletion {
-  color: var(--ipyagent-bad-text);
-}
-
 /* With the user's own colours, lines show what otherwise only a colour shows. */
 @media (forced-colors: active) {
   .ipyagent-hidden-character,
@@ -527,7 +561,7 @@ textarea.ipyagent-pre {
     font-weight: bold;
   }
 }
-`,""]),t.d(a,{},{A:s})},9033(e,a,t){var n=t(1601),i=t.n(n),o=t(6314),r=(t.n(o))()(i());r.push([e.id,`/* A cell that asks the agent: prose behind an accent, below the line that says so. */
+`,""]),t.d(a,{},{A:s})},9033(e,a,t){var i=t(1601),n=t.n(i),o=t(6314),r=(t.n(o))()(n());r.push([e.id,`/* A cell that asks the agent: prose behind an accent, below the line that says so. */
 
 /* stylelint-disable selector-class-pattern -- the editors are JupyterLab's and CodeMirror's */
 
@@ -566,7 +600,7 @@ textarea.ipyagent-pre {
   color: inherit;
   opacity: 0.85;
 }
-`,""]),t.d(a,{},{A:r})},2926(e,a,t){var n=t(1601),i=t.n(n),o=t(6314),r=(t.n(o))()(i());r.push([e.id,`/* What stands below a cell that failed */
+`,""]),t.d(a,{},{A:r})},2926(e,a,t){var i=t(1601),n=t.n(i),o=t(6314),r=(t.n(o))()(n());r.push([e.id,`/* What stands below a cell that failed */
 
 .ipyagent-error-actions {
   display: flex;
@@ -610,102 +644,7 @@ textarea.ipyagent-pre {
   width: 14px;
   height: 14px;
 }
-`,""]),t.d(a,{},{A:r})},9671(e,a,t){var n=t(1601),i=t.n(n),o=t(6314),r=(t.n(o))()(i());r.push([e.id,`/* Formulas: MathML, in the fonts that are there. Nothing is drawn outside its own box. */
-
-.ipyagent-maths {
-  display: inline-block;
-  max-width: 100%;
-  overflow: clip;
-  overflow-clip-margin: 0.2em;
-  vertical-align: baseline;
-}
-
-.ipyagent-maths-display {
-  display: block;
-  max-height: 40em;
-  padding: 0.2em 0;
-  overflow: auto;
-  text-align: center;
-}
-
-.ipyagent-maths math {
-  direction: ltr;
-  font-family:
-    'Latin Modern Math', 'STIX Two Math', 'Cambria Math', 'Libertinus Math', 'DejaVu Math TeX Gyre',
-    'Noto Sans Math', math;
-  font-size: 1.08em;
-  font-style: normal;
-  font-weight: normal;
-  letter-spacing: normal;
-  line-height: normal;
-  text-indent: 0;
-  white-space: nowrap;
-}
-
-.ipyagent-maths-display > math {
-  display: inline math;
-}
-
-.ipyagent-maths math * {
-  border-color: currentcolor;
-}
-
-.ipyagent-maths .ipyagent-tml-right {
-  text-align: right;
-}
-
-.ipyagent-maths .ipyagent-tml-left {
-  text-align: left;
-}
-
-.ipyagent-maths mtable.ipyagent-tml-jot > mtr > mtd {
-  padding-block: 0.7ex;
-}
-
-.ipyagent-maths mtable.ipyagent-tml-small mtd {
-  padding-block: 0.35ex;
-}
-
-.ipyagent-maths menclose {
-  display: inline-block;
-  position: relative;
-  padding: 0.5ex 0;
-}
-
-.ipyagent-maths .ipyagent-tml-overline {
-  padding: 0.1em 0 0;
-  border-top: 0.065em solid;
-}
-
-.ipyagent-maths .ipyagent-tml-underline {
-  padding: 0 0 0.1em;
-  border-bottom: 0.065em solid;
-}
-
-.ipyagent-maths .ipyagent-tml-fbox {
-  padding: 3pt;
-  border: 1px solid;
-}
-
-.ipyagent-maths :is(.ipyagent-tml-cancel, .ipyagent-tml-xcancel) {
-  display: inline-block;
-  position: absolute;
-  inset: 0;
-  background-color: currentcolor;
-}
-
-.ipyagent-maths .ipyagent-upstrike {
-  clip-path: polygon(0.05em 100%, 0 calc(100% - 0.05em), calc(100% - 0.05em) 0, 100% 0.05em);
-}
-
-.ipyagent-maths .ipyagent-downstrike {
-  clip-path: polygon(0 0.05em, 0.05em 0, 100% calc(100% - 0.05em), calc(100% - 0.05em) 100%);
-}
-
-.ipyagent-maths .ipyagent-sout {
-  clip-path: polygon(0 calc(55% + 0.03em), 0 calc(55% - 0.03em), 100% calc(55% - 0.03em), 100% 58%);
-}
-`,""]),t.d(a,{},{A:r})},5724(e,a,t){var n=t(1601),i=t.n(n),o=t(6314),r=(t.n(o))()(i());r.push([e.id,`/* The side panel: the cards' colours, in JupyterLab's own type and measures. */
+`,""]),t.d(a,{},{A:r})},5724(e,a,t){var i=t(1601),n=t.n(i),o=t(6314),r=(t.n(o))()(n());r.push([e.id,`/* The side panel: blocks that look like those of a card, in JupyterLab's own type and measures. */
 #ipyagent-panel {
   overflow-y: auto;
   min-width: 220px;
@@ -716,255 +655,290 @@ textarea.ipyagent-pre {
   outline: none;
 }
 
-/* The widget brings the cards' style once more, later than this. */
-.ipyagent-run.ipyagent-panel {
-  margin: 0;
+#ipyagent-panel .ipyagent-panel {
+  min-height: 100%;
+  padding: 8px 0;
   border: 0;
-  border-radius: 0;
-  overflow: visible;
   color: var(--jp-ui-font-color1);
   font-family: var(--jp-ui-font-family);
   font-size: var(--jp-ui-font-size1);
+
+  > :not(.ipyagent-live) {
+    margin: 0 12px 8px;
+  }
+
+  h2 {
+    overflow: hidden;
+    font-size: var(--jp-ui-font-size2);
+    font-weight: 600;
+    text-overflow: ellipsis;
+    white-space: nowrap;
+  }
+
+  .ia-usage {
+    padding: 8px 12px;
+    border-top: 1px solid var(--ipyagent-line);
+    color: var(--ipyagent-muted);
+    font-size: var(--ipyagent-small);
+  }
 }
 
-.ipyagent-panel-head,
-.ipyagent-panel-empty,
-.ipyagent-panel-foot {
-  padding: 8px 12px;
-}
-
-.ipyagent-panel-head h2 {
-  margin: 0;
-  overflow: hidden;
-  font-size: var(--jp-ui-font-size2);
-  font-weight: 600;
-  text-overflow: ellipsis;
-  white-space: nowrap;
-}
-
-.ipyagent-panel-empty {
+#ipyagent-panel .ipyagent-panel-empty {
   display: flex;
   flex-direction: column;
   align-items: flex-start;
   gap: 8px;
-  padding-block: 16px;
-  border-top: 1px solid var(--ipyagent-line);
+
+  ul {
+    display: grid;
+    gap: 6px;
+  }
+
+  button {
+    text-align: start;
+    white-space: normal;
+  }
 }
 
-.ipyagent-panel-empty ul {
-  display: grid;
-  gap: 6px;
-  margin: 0;
-  padding: 0;
-  list-style: none;
-}
+/* The field */
 
-.ipyagent-panel .ipyagent-panel-empty button code {
-  font-size: inherit;
-}
-
-.ipyagent-panel-empty code,
-.ipyagent-panel-variable code {
-  padding: 0 3px;
-  border-radius: 2px;
-  background: var(--ipyagent-soft);
-  color: inherit;
-  font-family: var(--ipyagent-mono);
-  font-size: var(--jp-code-font-size);
-}
-
-.ipyagent-panel-section {
-  border-top: 1px solid var(--ipyagent-line);
-}
-
-.ipyagent-panel-section > details > summary {
-  display: flex;
-  align-items: center;
-  gap: 8px;
-  padding: 6px 12px;
-  list-style: none;
-}
-
-.ipyagent-panel-section > details > summary::before {
-  content: '';
-  flex: none;
-  width: 5px;
-  height: 5px;
-  border-right: 1.5px solid currentcolor;
-  border-bottom: 1.5px solid currentcolor;
-  transform: rotate(-45deg);
-}
-
-.ipyagent-panel-section > details[open] > summary::before {
-  transform: rotate(45deg) translate(-1px, -1px);
-}
-
-.ipyagent-panel-section h3 {
-  margin: 0;
-  font-size: var(--jp-ui-font-size0);
-  font-weight: 600;
-  letter-spacing: 0.06em;
-  text-transform: uppercase;
-}
-
-.ipyagent-panel-badge {
-  margin-inline-start: auto;
-  color: var(--ipyagent-muted);
-  font-size: var(--jp-ui-font-size0);
-  font-variant-numeric: tabular-nums;
-}
-
-[data-ipyagent='panel-approvals'] .ipyagent-panel-badge:not(:empty) {
-  min-width: 18px;
-  padding: 0 5px;
-  border-radius: 9px;
-  background: var(--ipyagent-accent);
-  color: var(--jp-ui-inverse-font-color1, #fff);
-  line-height: 18px;
-  text-align: center;
-}
-
-.ipyagent-panel-body {
-  padding: 0 12px 10px;
-}
-
-.ipyagent-panel-list {
-  margin: 0 -12px;
-  padding: 0;
-  list-style: none;
-}
-
-/* What waits */
-
-.ipyagent-panel-card {
-  margin: 2px 0 10px;
-  border: 1px solid var(--ipyagent-line);
+#ipyagent-panel .ipyagent-composer-field {
+  position: relative;
+  border: 1px solid var(--jp-border-color1);
   border-radius: 4px;
-  overflow: hidden;
+  background: var(--jp-layout-color0);
+
+  &:focus-within {
+    border-color: var(--jp-brand-color1);
+  }
+
+  &.ipyagent-empty::before {
+    content: 'Ask for something; @ names a variable or a file';
+    position: absolute;
+    inset: 5px 8px;
+    overflow: hidden;
+    color: var(--ipyagent-muted);
+    font-size: var(--ipyagent-code);
+    text-overflow: ellipsis;
+    white-space: nowrap;
+    pointer-events: none;
+  }
+
+  .cm-editor {
+    min-height: calc(3lh + 10px);
+    max-height: 12lh;
+    background: transparent;
+  }
+
+  .cm-scroller {
+    overflow: auto;
+  }
 }
 
-.ipyagent-panel-about {
+#ipyagent-panel .ipyagent-composer-buttons {
   display: flex;
+  gap: 6px;
   align-items: center;
-  gap: 8px;
-  padding: 4px 8px;
-  border-bottom: 1px solid var(--ipyagent-line);
-  background: var(--ipyagent-soft);
+  margin-top: 6px;
+
+  .ipyagent-button-model {
+    overflow: hidden;
+    text-overflow: ellipsis;
+  }
+
+  :is(.ipyagent-button-model, .ipyagent-button-new-session) {
+    padding-inline: 6px;
+    border-color: transparent;
+    color: var(--ipyagent-muted);
+  }
+
+  .ipyagent-button-ask {
+    margin-inline-start: auto;
+  }
 }
 
-.ipyagent-panel-prompt {
-  flex: 1;
-  min-width: 0;
-  overflow: hidden;
-  text-overflow: ellipsis;
+/* At the right, where there is room for it. */
+body:has(#jp-right-stack .ipyagent-composer :focus) .jp-Completer {
+  inset-inline: auto 8px !important;
+}
+
+/* Sections and their rows */
+
+#ipyagent-panel .ia-section {
+  border-top: 1px solid var(--ipyagent-line);
+  padding: 4px 0 6px;
+
+  > summary {
+    display: flex;
+    gap: 8px;
+    align-items: baseline;
+    padding: 2px 12px;
+
+    &::after {
+      content: '›';
+      width: 12px;
+      text-align: center;
+    }
+
+    small {
+      margin-inline-start: auto;
+      color: var(--ipyagent-muted);
+    }
+  }
+
+  &[open] > summary::after {
+    rotate: 90deg;
+  }
+
+  &:has(.ipyagent-find input:not(:placeholder-shown)) > .ia-rows {
+    display: none;
+  }
+}
+
+#ipyagent-panel .ia-row {
+  position: relative;
+  display: grid;
+  grid-template-columns: auto 1fr auto;
+  padding: 3px 12px;
+
+  &:has(button):hover {
+    background: var(--jp-layout-color2);
+  }
+
+  .ia-glyph {
+    margin-inline-end: 8px;
+  }
+
+  .ia-words {
+    display: flex;
+    flex-direction: column;
+    grid-area: 1 / 2;
+    min-width: 0;
+    overflow-wrap: anywhere;
+  }
+
+  .ia-title {
+    overflow: hidden;
+    text-overflow: ellipsis;
+    unicode-bidi: isolate;
+  }
+
+  small {
+    color: var(--ipyagent-muted);
+  }
+}
+
+/* A run of a call stands below the run that made the call. */
+#ipyagent-panel .ia-rows .ia-rows {
+  margin-inline-start: 19px;
+  border-inline-start: 2px solid var(--ipyagent-line);
+}
+
+#ipyagent-panel :is(.ia-section-runs, .ia-section-sessions, .ia-section-asked) .ia-title {
   white-space: nowrap;
-  unicode-bidi: isolate;
 }
 
-.ipyagent-panel-card > .ipyagent-card {
-  padding: 4px 8px;
-}
-
-/* Lists */
-
-.ipyagent-panel-row {
-  display: flex;
-  align-items: center;
-  gap: 8px;
-  padding: 0 12px;
-}
-
-.ipyagent-panel-row:hover {
-  background: var(--jp-layout-color2);
-}
-
-.ipyagent-panel-row .ipyagent-button-jump {
-  display: flex;
-  flex: 1;
-  gap: 8px;
-  min-width: 0;
-  padding: 5px 0;
-  border: 0;
-  background: none;
-  color: inherit;
-  text-align: start;
-}
-
-.ipyagent-panel-row .ipyagent-button-jump:disabled {
-  cursor: default;
-  opacity: 1;
-}
-
-.ipyagent-panel-words {
-  display: flex;
-  flex: 1;
-  flex-direction: column;
-  min-width: 0;
-}
-
-.ipyagent-panel-words .ipyagent-note {
-  overflow-wrap: anywhere;
-}
-
-[data-ipyagent='panel-session'] {
-  padding-block: 4px;
-}
-
-[data-ipyagent='panel-session'][data-state='current'] .ipyagent-panel-prompt {
-  font-weight: 600;
-}
-
-.ipyagent-panel-plan {
-  margin: 0;
-  padding: 0;
-  list-style: none;
-}
-
-.ipyagent-panel-plan li {
-  display: flex;
-  gap: 8px;
-  padding: 2px 0;
-}
-
-.ipyagent-panel-step {
-  min-width: 0;
-  overflow-wrap: anywhere;
-}
-
-/* One that is very long leaves room for what is below it. */
-.ipyagent-panel-step,
-.ipyagent-panel-variable code {
+#ipyagent-panel .ia-section-plan .ia-words {
   max-height: 6lh;
   overflow-y: auto;
 }
 
-.ipyagent-panel-variable {
+#ipyagent-panel .ia-session-current .ia-title {
+  font-weight: 600;
+}
+
+/* Quiet until the row is meant; all of the row leads to its cell. */
+#ipyagent-panel .ipyagent-row-buttons {
   display: flex;
-  align-items: baseline;
-  gap: 8px;
-  padding: 2px 12px;
+  grid-area: 1 / 2;
+  gap: 4px;
+  align-self: center;
+  justify-self: end;
+
+  .ipyagent-button {
+    padding: 1px 8px;
+    background: var(--jp-layout-color1);
+  }
+
+  .ipyagent-button-jump::after {
+    content: '';
+    position: absolute;
+    inset: 0;
+  }
+
+  .ipyagent-button-stop {
+    position: relative;
+    z-index: 1;
+  }
+
+  :is(.ipyagent-button-jump, .ipyagent-button-resume):not(:hover, :focus-visible) {
+    opacity: 0;
+  }
+
+  &:has(> small) {
+    grid-area: 2 / 2;
+    justify-self: start;
+  }
 }
 
-.ipyagent-panel-variable code {
-  overflow-wrap: anywhere;
+#ipyagent-panel .ia-section-asked .ipyagent-row-buttons {
+  grid-column: 3;
 }
 
-.ipyagent-panel-type {
-  flex: 1;
-  min-width: 0;
-  overflow: hidden;
-  color: var(--ipyagent-muted);
-  text-overflow: ellipsis;
+#ipyagent-panel .ia-row:hover .ipyagent-row-buttons .ipyagent-button,
+#ipyagent-panel .ia-section-asked .ipyagent-row-buttons .ipyagent-button {
+  opacity: 1;
+}
+
+@media (hover: none) {
+  #ipyagent-panel .ipyagent-row-buttons .ipyagent-button {
+    opacity: 1;
+  }
+}
+
+#ipyagent-panel .ia-section-asked :is(.ia-tool, .ia-plan) {
+  margin-inline: 12px;
+}
+
+/* Variables */
+
+#ipyagent-panel .ia-section-variables .ia-line {
+  flex-wrap: nowrap;
+  padding-inline: 12px;
   white-space: nowrap;
+
+  > small {
+    margin-inline-start: auto;
+    color: var(--ipyagent-muted);
+  }
+
+  > .ia-type {
+    flex: 0 1 auto;
+    min-width: 2em;
+    overflow: hidden;
+    text-overflow: ellipsis;
+  }
 }
 
-.ipyagent-panel-foot {
-  display: flex;
-  flex-wrap: wrap;
-  gap: 2px 12px;
-  border-top: 1px solid var(--ipyagent-line);
-  color: var(--ipyagent-muted);
-  font-variant-numeric: tabular-nums;
+#ipyagent-panel .ipyagent-head {
+  padding: 0 12px 4px;
+
+  pre {
+    white-space: pre;
+  }
+}
+
+#ipyagent-panel .ipyagent-find {
+  padding: 4px 12px;
+
+  .ipyagent-reason {
+    width: 100%;
+    max-width: none;
+  }
+
+  .ia-row {
+    margin-inline: -12px;
+  }
 }
 
 /* The status bar */
@@ -1017,7 +991,7 @@ textarea.ipyagent-pre {
   line-height: 16px;
   text-align: center;
 }
-`,""]),t.d(a,{},{A:r})},2679(e,a,t){var n=t(1601),i=t.n(n),o=t(6314),r=(t.n(o))()(i());r.push([e.id,`/* A change of the notebook that waits for a decision, where it would be made. */
+`,""]),t.d(a,{},{A:r})},2679(e,a,t){var i=t(1601),n=t.n(i),o=t(6314),r=(t.n(o))()(n());r.push([e.id,`/* A change of the notebook that waits for a decision, where it would be made. */
 
 .ipyagent-card.ipyagent-proposal.ipyagent-proposal {
   margin: 4px 0 8px calc(var(--jp-cell-prompt-width, 64px) + var(--jp-cell-collapser-width, 8px));
@@ -1078,7 +1052,7 @@ textarea.ipyagent-pre {
     animation: none;
   }
 }
-`,""]),t.d(a,{},{A:r})},2264(e,a,t){var n=t(1601),i=t.n(n),o=t(6314),r=t.n(o),p=t(4417),l=t.n(p),s=new URL(t(1561),t.b),d=new URL(t(5609),t.b),c=new URL(t(1911),t.b),g=r()(i()),y=l()(s),m=l()(d),u=l()(c);g.push([e.id,`/*
+`,""]),t.d(a,{},{A:r})},2264(e,a,t){var i=t(1601),n=t.n(i),o=t(6314),r=t.n(o),p=t(4417),s=t.n(p),l=new URL(t(1561),t.b),d=new URL(t(5609),t.b),c=new URL(t(1911),t.b),g=r()(n()),u=s()(l),y=s()(d),h=s()(c);g.push([e.id,`/*
  * The style of a run's HTML, which each run brings along: so it is short. Colours come from
  * JupyterLab where there is JupyterLab, else from the text colour that is there, light or dark.
  * Three sizes: text, code, small.
@@ -1148,11 +1122,67 @@ textarea.ipyagent-pre {
     }
   }
 
+  /* Code in colors: keywords, strings, numbers, comments, names; added and removed lines. */
+  pre > code > :is(b, samp, data, i, var, ins, del) {
+    color: color-mix(in srgb, var(--tone) 75%, currentcolor);
+    font: inherit;
+    text-decoration: none;
+  }
+
+  pre > code > b {
+    --tone: var(--jp-mirror-editor-keyword-color, #8250df);
+  }
+
+  pre > code > samp {
+    --tone: var(--jp-mirror-editor-string-color, #c0672c);
+  }
+
+  pre > code > data {
+    --tone: var(--jp-mirror-editor-number-color, #2e9e5b);
+  }
+
+  pre > code > i {
+    --tone: var(--jp-mirror-editor-comment-color, #6e8188);
+  }
+
+  pre > code > var {
+    --tone: var(--jp-mirror-editor-def-color, #2f7de1);
+  }
+
+  pre > code > ins {
+    --tone: #2e9e5b;
+  }
+
+  pre > code > del {
+    --tone: #d9463c;
+  }
+
   :not(pre) > code {
     margin: 0;
     padding: 1px 3px;
     border-radius: 3px;
     background: var(--soft);
+  }
+
+  /* A formula that is set, here or by an export's MathJax, stays in its place; else it is code. */
+  .ia-formula:has(*) {
+    display: inline-block;
+    max-width: 100%;
+    max-height: 40em;
+    padding: 0;
+    background: none;
+    font: inherit;
+    contain: paint;
+  }
+
+  div > .ia-formula:has(*) {
+    display: block;
+    overflow: auto;
+  }
+
+  /* LaTeX of an output, or its text. */
+  .ia-latex:has(> .ia-formula > *) > pre, .ia-latex > .ia-formula:not(:has(*)) {
+    display: none;
   }
 
   small, mark {
@@ -1230,15 +1260,15 @@ textarea.ipyagent-pre {
   }
 
   .ia-look {
-    --icon: url(${y});
+    --icon: url(${u});
   }
 
   .ia-change {
-    --icon: url(${m});
+    --icon: url(${y});
   }
 
   .ia-file {
-    --icon: url(${u});
+    --icon: url(${h});
   }
 
   .ia-failed {
@@ -1481,6 +1511,10 @@ textarea.ipyagent-pre {
       background: var(--soft);
     }
 
+    &[role='link'] {
+      cursor: pointer;
+    }
+
     &:focus-visible::after {
       content: ' (' attr(title) ')';
       color: var(--muted);
@@ -1529,4 +1563,4 @@ textarea.ipyagent-pre {
     }
   }
 }
-`,""]),t.d(a,{},{A:g})},6314(e){e.exports=function(e){var a=[];return a.toString=function(){return this.map(function(a){var t="",n=void 0!==a[5];return a[4]&&(t+="@supports (".concat(a[4],") {")),a[2]&&(t+="@media ".concat(a[2]," {")),n&&(t+="@layer".concat(a[5].length>0?" ".concat(a[5]):""," {")),t+=e(a),n&&(t+="}"),a[2]&&(t+="}"),a[4]&&(t+="}"),t}).join("")},a.i=function(e,t,n,i,o){"string"==typeof e&&(e=[[null,e,void 0]]);var r={};if(n)for(var p=0;p<this.length;p++){var l=this[p][0];null!=l&&(r[l]=!0)}for(var s=0;s<e.length;s++){var d=[].concat(e[s]);n&&r[d[0]]||(void 0!==o&&(void 0===d[5]||(d[1]="@layer".concat(d[5].length>0?" ".concat(d[5]):""," {").concat(d[1],"}")),d[5]=o),t&&(d[2]&&(d[1]="@media ".concat(d[2]," {").concat(d[1],"}")),d[2]=t),i&&(d[4]?(d[1]="@supports (".concat(d[4],") {").concat(d[1],"}"),d[4]=i):d[4]="".concat(i)),a.push(d))}},a}},4417(e){e.exports=function(e,a){return(a||(a={}),e&&(e=String(e.__esModule?e.default:e),/^['"].*['"]$/.test(e)&&(e=e.slice(1,-1)),a.hash&&(e+=a.hash),/["'() \t\n]|(%20)/.test(e)||a.needQuotes))?'"'.concat(e.replace(/"/g,'\\"').replace(/\n/g,"\\n"),'"'):e}},1601(e){e.exports=function(e){return e[1]}},5072(e){var a=[];function t(e){for(var t=-1,n=0;n<a.length;n++)if(a[n].identifier===e){t=n;break}return t}function n(e,n){for(var i={},o=[],r=0;r<e.length;r++){var p=e[r],l=n.base?p[0]+n.base:p[0],s=i[l]||0,d="".concat(l," ").concat(s);i[l]=s+1;var c=t(d),g={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==c)a[c].references++,a[c].updater(g);else{var y=function(e,a){var t=a.domAPI(a);return t.update(e),function(a){a?(a.css!==e.css||a.media!==e.media||a.sourceMap!==e.sourceMap||a.supports!==e.supports||a.layer!==e.layer)&&t.update(e=a):t.remove()}}(g,n);n.byIndex=r,a.splice(r,0,{identifier:d,updater:y,references:1})}o.push(d)}return o}e.exports=function(e,i){var o=n(e=e||[],i=i||{});return function(e){e=e||[];for(var r=0;r<o.length;r++){var p=t(o[r]);a[p].references--}for(var l=n(e,i),s=0;s<o.length;s++){var d=t(o[s]);0===a[d].references&&(a[d].updater(),a.splice(d,1))}o=l}}},7659(e){var a={};e.exports=function(e,t){var n=function(e){if(void 0===a[e]){var t=document.querySelector(e);if(window.HTMLIFrameElement&&t instanceof window.HTMLIFrameElement)try{t=t.contentDocument.head}catch(e){t=null}a[e]=t}return a[e]}(e);if(!n)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");n.appendChild(t)}},540(e){e.exports=function(e){var a=document.createElement("style");return e.setAttributes(a,e.attributes),e.insert(a,e.options),a}},5056(e,a,t){e.exports=function(e){var a=t.nc;a&&e.setAttribute("nonce",a)}},7825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var a=e.insertStyleElement(e);return{update:function(t){var n,i,o;n="",t.supports&&(n+="@supports (".concat(t.supports,") {")),t.media&&(n+="@media ".concat(t.media," {")),(i=void 0!==t.layer)&&(n+="@layer".concat(t.layer.length>0?" ".concat(t.layer):""," {")),n+=t.css,i&&(n+="}"),t.media&&(n+="}"),t.supports&&(n+="}"),(o=t.sourceMap)&&"u">typeof btoa&&(n+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(o))))," */")),e.styleTagTransform(n,a,e.options)},remove:function(){var e;null===(e=a).parentNode||e.parentNode.removeChild(e)}}}},1113(e){e.exports=function(e,a){if(a.styleSheet)a.styleSheet.cssText=e;else{for(;a.firstChild;)a.removeChild(a.firstChild);a.appendChild(document.createTextNode(e))}}},4663(e,a,t){var n=t(5072),i=t.n(n),o=t(7825),r=t.n(o),p=t(7659),l=t.n(p),s=t(5056),d=t.n(s),c=t(540),g=t.n(c),y=t(1113),m=t.n(y),u=t(8475),h={};h.styleTagTransform=m(),h.setAttributes=d(),h.insert=l().bind(null,"head"),h.domAPI=r(),h.insertStyleElement=g(),i()(u.A,h),u.A&&u.A.locals&&u.A.locals;var x=t(9033),f={};f.styleTagTransform=m(),f.setAttributes=d(),f.insert=l().bind(null,"head"),f.domAPI=r(),f.insertStyleElement=g(),i()(x.A,f),x.A&&x.A.locals&&x.A.locals;var b=t(2926),v={};v.styleTagTransform=m(),v.setAttributes=d(),v.insert=l().bind(null,"head"),v.domAPI=r(),v.insertStyleElement=g(),i()(b.A,v),b.A&&b.A.locals&&b.A.locals;var w=t(5724),k={};k.styleTagTransform=m(),k.setAttributes=d(),k.insert=l().bind(null,"head"),k.domAPI=r(),k.insertStyleElement=g(),i()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=t(2679),A={};A.styleTagTransform=m(),A.setAttributes=d(),A.insert=l().bind(null,"head"),A.domAPI=r(),A.insertStyleElement=g(),i()(j.A,A),j.A&&j.A.locals&&j.A.locals},5609(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.4%27%3E%3Cpath d=%27M2.5 13.5l.8-3.3 7.7-7.7 2.5 2.5-7.7 7.7zM9.5 4l2.5 2.5%27/%3E%3C/svg%3E"},1911(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.4%27%3E%3Cpath d=%27M3.5 1.5h6l3 3v10h-9zM9.5 1.5v3h3M5.5 8h5M5.5 11h5%27/%3E%3C/svg%3E"},1561(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.5%27%3E%3Cpath d=%27M11 6.5a4.5 4.5 0 1 1-9 0 4.5 4.5 0 0 1 9 0zM10 10l4.5 4.5%27/%3E%3C/svg%3E"}}]);
+`,""]),t.d(a,{},{A:g})},6314(e){e.exports=function(e){var a=[];return a.toString=function(){return this.map(function(a){var t="",i=void 0!==a[5];return a[4]&&(t+="@supports (".concat(a[4],") {")),a[2]&&(t+="@media ".concat(a[2]," {")),i&&(t+="@layer".concat(a[5].length>0?" ".concat(a[5]):""," {")),t+=e(a),i&&(t+="}"),a[2]&&(t+="}"),a[4]&&(t+="}"),t}).join("")},a.i=function(e,t,i,n,o){"string"==typeof e&&(e=[[null,e,void 0]]);var r={};if(i)for(var p=0;p<this.length;p++){var s=this[p][0];null!=s&&(r[s]=!0)}for(var l=0;l<e.length;l++){var d=[].concat(e[l]);i&&r[d[0]]||(void 0!==o&&(void 0===d[5]||(d[1]="@layer".concat(d[5].length>0?" ".concat(d[5]):""," {").concat(d[1],"}")),d[5]=o),t&&(d[2]&&(d[1]="@media ".concat(d[2]," {").concat(d[1],"}")),d[2]=t),n&&(d[4]?(d[1]="@supports (".concat(d[4],") {").concat(d[1],"}"),d[4]=n):d[4]="".concat(n)),a.push(d))}},a}},4417(e){e.exports=function(e,a){return(a||(a={}),e&&(e=String(e.__esModule?e.default:e),/^['"].*['"]$/.test(e)&&(e=e.slice(1,-1)),a.hash&&(e+=a.hash),/["'() \t\n]|(%20)/.test(e)||a.needQuotes))?'"'.concat(e.replace(/"/g,'\\"').replace(/\n/g,"\\n"),'"'):e}},1601(e){e.exports=function(e){return e[1]}},5072(e){var a=[];function t(e){for(var t=-1,i=0;i<a.length;i++)if(a[i].identifier===e){t=i;break}return t}function i(e,i){for(var n={},o=[],r=0;r<e.length;r++){var p=e[r],s=i.base?p[0]+i.base:p[0],l=n[s]||0,d="".concat(s," ").concat(l);n[s]=l+1;var c=t(d),g={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==c)a[c].references++,a[c].updater(g);else{var u=function(e,a){var t=a.domAPI(a);return t.update(e),function(a){a?(a.css!==e.css||a.media!==e.media||a.sourceMap!==e.sourceMap||a.supports!==e.supports||a.layer!==e.layer)&&t.update(e=a):t.remove()}}(g,i);i.byIndex=r,a.splice(r,0,{identifier:d,updater:u,references:1})}o.push(d)}return o}e.exports=function(e,n){var o=i(e=e||[],n=n||{});return function(e){e=e||[];for(var r=0;r<o.length;r++){var p=t(o[r]);a[p].references--}for(var s=i(e,n),l=0;l<o.length;l++){var d=t(o[l]);0===a[d].references&&(a[d].updater(),a.splice(d,1))}o=s}}},7659(e){var a={};e.exports=function(e,t){var i=function(e){if(void 0===a[e]){var t=document.querySelector(e);if(window.HTMLIFrameElement&&t instanceof window.HTMLIFrameElement)try{t=t.contentDocument.head}catch(e){t=null}a[e]=t}return a[e]}(e);if(!i)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");i.appendChild(t)}},540(e){e.exports=function(e){var a=document.createElement("style");return e.setAttributes(a,e.attributes),e.insert(a,e.options),a}},5056(e,a,t){e.exports=function(e){var a=t.nc;a&&e.setAttribute("nonce",a)}},7825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var a=e.insertStyleElement(e);return{update:function(t){var i,n,o;i="",t.supports&&(i+="@supports (".concat(t.supports,") {")),t.media&&(i+="@media ".concat(t.media," {")),(n=void 0!==t.layer)&&(i+="@layer".concat(t.layer.length>0?" ".concat(t.layer):""," {")),i+=t.css,n&&(i+="}"),t.media&&(i+="}"),t.supports&&(i+="}"),(o=t.sourceMap)&&"u">typeof btoa&&(i+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(o))))," */")),e.styleTagTransform(i,a,e.options)},remove:function(){var e;null===(e=a).parentNode||e.parentNode.removeChild(e)}}}},1113(e){e.exports=function(e,a){if(a.styleSheet)a.styleSheet.cssText=e;else{for(;a.firstChild;)a.removeChild(a.firstChild);a.appendChild(document.createTextNode(e))}}},4663(e,a,t){var i=t(5072),n=t.n(i),o=t(7825),r=t.n(o),p=t(7659),s=t.n(p),l=t(5056),d=t.n(l),c=t(540),g=t.n(c),u=t(1113),y=t.n(u),h=t(8475),m={};m.styleTagTransform=y(),m.setAttributes=d(),m.insert=s().bind(null,"head"),m.domAPI=r(),m.insertStyleElement=g(),n()(h.A,m),h.A&&h.A.locals&&h.A.locals;var f=t(9033),x={};x.styleTagTransform=y(),x.setAttributes=d(),x.insert=s().bind(null,"head"),x.domAPI=r(),x.insertStyleElement=g(),n()(f.A,x),f.A&&f.A.locals&&f.A.locals;var b=t(2926),v={};v.styleTagTransform=y(),v.setAttributes=d(),v.insert=s().bind(null,"head"),v.domAPI=r(),v.insertStyleElement=g(),n()(b.A,v),b.A&&b.A.locals&&b.A.locals;var w=t(5724),k={};k.styleTagTransform=y(),k.setAttributes=d(),k.insert=s().bind(null,"head"),k.domAPI=r(),k.insertStyleElement=g(),n()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=t(2679),A={};A.styleTagTransform=y(),A.setAttributes=d(),A.insert=s().bind(null,"head"),A.domAPI=r(),A.insertStyleElement=g(),n()(j.A,A),j.A&&j.A.locals&&j.A.locals},5609(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.4%27%3E%3Cpath d=%27M2.5 13.5l.8-3.3 7.7-7.7 2.5 2.5-7.7 7.7zM9.5 4l2.5 2.5%27/%3E%3C/svg%3E"},1911(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.4%27%3E%3Cpath d=%27M3.5 1.5h6l3 3v10h-9zM9.5 1.5v3h3M5.5 8h5M5.5 11h5%27/%3E%3C/svg%3E"},1561(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.5%27%3E%3Cpath d=%27M11 6.5a4.5 4.5 0 1 1-9 0 4.5 4.5 0 0 1 9 0zM10 10l4.5 4.5%27/%3E%3C/svg%3E"}}]);
