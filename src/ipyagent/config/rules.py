@@ -142,7 +142,7 @@ BUILT_IN_TOOLS = frozenset(
         "record_note", "recall_notes", "todo_write", "ask_user", "delegate",
     }
 )  # fmt: skip
-"""The names of the built-in tools, whether they are switched on or not."""
+"""Names of built-in tools, switched on or not, for which others may be mistaken."""
 
 _ALIKE = 0.8
 """How similar a name is to that of a built-in tool if it is a slip of the pen."""
