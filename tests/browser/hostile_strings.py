@@ -92,7 +92,8 @@ def kept(texts: Iterator[str]) -> list[dict[str, Any]]:
 
 # What is not text: words that choose how something is drawn, and times.
 KEPT = {"type", "state", "status", "tone", "kind", "decision", "answer", "media_type", "change"}
-KEPT |= {"started_at", "at", "role", "trace"}
+KEPT |= {"started_at", "at", "role", "trace", "created_at", "timestamp"}
+KEPT |= {"decided_by", "outcome", "scopes", "stop_reason"}
 
 
 def replace(value: Any, texts: Iterator[str], key: str = "") -> Any:

@@ -19,7 +19,9 @@ PAGE = """<!doctype html><meta charset="utf-8"><link rel="stylesheet" href="/wid
 <div id="place"></div>
 <script type="module">
 import widget from '/widget.js';
-const on = (event, receive) => event === 'msg:custom' && (window.receive = receive);
+const drawn = () => new Promise(requestAnimationFrame);
+const on = (event, receive) => event === 'msg:custom' &&
+    (window.receive = (message) => (receive(message), drawn()));
 window.sent = [];
 const model = {on, off() {}, send: (message) => window.sent.push(message)};
 const made = widget();

@@ -178,8 +178,9 @@ describe('words', () => {
     } as never);
     expect(words.data).toContain('more and <b>more</b>');
     expect(select(`.ia-markdown ${where}`)?.lastChild).toBe(words);
-    card.update(streamed(html, ' more and <b>more</b>'));
+    card.update(streamed(html, ' more and <b>more</b> still'));
     expect(select(`.ia-markdown ${where}`)?.lastChild).toBe(words);
+    expect(words.data).toContain('<b>more</b> still');
     card.update(streamed(html));
     expect(card.element.textContent).not.toContain('more');
   });

@@ -93,20 +93,22 @@ export class Card implements RunView {
       return;
     }
     known.own = own;
-    if (known.html !== html || known.more !== more) {
-      const { element } = known;
-      const next = this.draw(key, html, more);
-      if (!TEXT.test(key) && next.localName === element.localName) {
-        morph(element, next);
-      } else {
-        known.element = keep(next);
-        reuse(element, next);
-        next.append(...[...element.children].filter(isKept));
-        element.replaceWith(next);
-      }
-      known.html = html;
-      known.more = more;
+    if (known.html === html && more.startsWith(known.more)) {
+      this.append(key, more.slice(known.more.length));
+      return;
     }
+    const { element } = known;
+    const next = this.draw(key, html, more);
+    if (!TEXT.test(key) && next.localName === element.localName) {
+      morph(element, next);
+    } else {
+      known.element = keep(next);
+      reuse(element, next);
+      next.append(...[...element.children].filter(isKept));
+      element.replaceWith(next);
+    }
+    known.html = html;
+    known.more = more;
   }
 
   private draw(key: string, html: string, more: string): HTMLElement {
@@ -131,7 +133,7 @@ export class Card implements RunView {
 
   private append(key: string, text: string): void {
     const block = this.blocks.get(key);
-    if (block !== undefined) {
+    if (block !== undefined && text !== '') {
       block.more += text;
       appendText(block.element, text);
     }
