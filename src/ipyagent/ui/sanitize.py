@@ -22,9 +22,9 @@ from markdown_it.token import Token
 from ipyagent.kernel.threads import own_context
 from ipyagent.plaintext import reveal_prose, strip_escapes
 from ipyagent.ui.coloring import color_fences
-from ipyagent.ui.formulas import mark_formulas
 from ipyagent.ui.markdown_rules import (
     NUMBERS,
+    mark_formulas,
     name_numbers,
     with_formulas,
     with_marked_numbers,
