@@ -13,9 +13,9 @@ from hypothesis import given, strategies as st
 from inspection import dangers, read
 
 from growth import LINEAR, growth
-from ipyagent.ui.coloring import color_code
 from ipyagent.ui.parts import pre
 from ipyagent.ui.prose import Prose
+from ipyagent.ui.reveal import color_code
 from ipyagent.ui.sanitize import markdown_blocks, markdown_to_html
 
 LANGUAGES = ["python", "bash", "diff", "json", "sql"]

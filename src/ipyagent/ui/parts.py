@@ -9,9 +9,8 @@ from typing import Final
 
 from ipyagent.plaintext import reveal_prose
 from ipyagent.ui import plain_text as words, transcript
-from ipyagent.ui.coloring import color_code
-from ipyagent.ui.formulas import formula_html
-from ipyagent.ui.reveal import clean_output, reveal, reveal_diff
+from ipyagent.ui.markdown_rules import formula_html
+from ipyagent.ui.reveal import clean_output, color_code, reveal, reveal_diff
 from ipyagent.ui.sanitize import (
     escape,
     image_source,

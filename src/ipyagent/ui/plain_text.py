@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from ipyagent import schema
 from ipyagent.plaintext import plural, reveal_prose, strip_escapes, visible
 from ipyagent.ui import transcript
-from ipyagent.ui.coloring import find_lexer
-from ipyagent.ui.reveal import clean_output, clip_output, reveal, reveal_diff, shorten
+from ipyagent.ui.reveal import clean_output, clip_output, find_lexer, reveal, reveal_diff, shorten
 from ipyagent.ui.transcribe.call import OPEN, CallContext, transcribe_call
 from ipyagent.ui.transcribe.step import transcribe_plan
 

@@ -21,14 +21,14 @@ from markdown_it.token import Token
 
 from ipyagent.kernel.threads import own_context
 from ipyagent.plaintext import reveal_prose, strip_escapes
-from ipyagent.ui.coloring import color_fences
-from ipyagent.ui.formulas import mark_formulas
 from ipyagent.ui.markdown_rules import (
     NUMBERS,
+    mark_formulas,
     name_numbers,
     with_formulas,
     with_marked_numbers,
 )
+from ipyagent.ui.reveal import color_fences
 from ipyagent.ui.transcript import AnswerNumber, Image
 
 _LINK = re.compile(r"(?:https?://|mailto:)[^\s\x00-\x1f\x7f-\x9f]+", re.ASCII | re.IGNORECASE)
