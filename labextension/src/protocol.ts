@@ -367,7 +367,7 @@ export interface OverviewChanged {
  * An overview of a notebook: its newest runs, oldest first, and the side panel.
  *
  * `model` would answer now; `waiting` is a plan that no cell asks about, and has no `approval_id`;
- * `status` is the line of the status bar.
+ * the blocks of `panel` are those that have changed; `status` is the line of the status bar.
  */
 export interface Overview {
   model: string;
