@@ -9,8 +9,7 @@ import pytest
 from sample import call
 
 from ipyagent import schema as s
-from ipyagent.ui.transcribe.code_title import title_code
-from ipyagent.ui.transcribe.gist import find_gist
+from ipyagent.ui.transcribe.gist import find_gist, title_code
 
 LISTED = r"""
 looks at penguins: species, body_mass_g

@@ -1,15 +1,23 @@
-"""The gist of a call: its kind, a title and its changes, so that many can be scanned."""
+"""The gist of a call: its kind, a title and its changes, so that many can be scanned.
+
+The title of code says what it reads, makes and changes, as far as its names say. Nobody decides by
+it: code may do more than it says.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+import builtins
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from ipyagent import schema
-from ipyagent.plaintext import word_set
+from ipyagent.plaintext import join_some, plural, word_set
+from ipyagent.syntax import try_parse
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import LINE, reveal, shorten
 from ipyagent.ui.transcribe.call_texts import in_order, summarize_call
-from ipyagent.ui.transcribe.code_title import title_code
 
 _OWN = word_set("delegate delete edit find insert inspect list load move query read run save write")
 """Verbs with which the names of tools begin."""
@@ -62,3 +70,275 @@ def _list_changes(execution: schema.ToolExecution) -> Iterator[transcript.Effect
         change: transcript.Change
         change = "created" if file.before is None else "changed" if file.after else "deleted"
         yield transcript.EffectLine(change=change, text=shorten(f"{file.path} {change}", LINE))
+
+
+_NAMED = 2
+"""Names in a title; more are counted."""
+
+_LONG = 20_000
+"""Characters of code that are looked at."""
+
+_PLOTTING = word_set("alt altair ax axes axs go matplotlib plotly plt px seaborn sns")
+_LIBRARIES = _PLOTTING | word_set(
+    "datetime duckdb json math np numpy os pandas pd pl polars re requests scipy shutil sklearn "
+    "sm smf sp sqlite3 sys time"
+)
+"""Names under which libraries are known, also where an earlier cell has imported them."""
+
+_DELETING = re.compile(r"remove|rmdir|rmtree|unlink")
+_WRITING = re.compile(r"to_\w+|dump|rename|save\w*|imsave|write\w*")
+_READING = re.compile(r"read_(?!sql)\w+|scan_\w+|open|r?glob|iterdir|listdir|load\w*|imread")
+_PLOT = re.compile(r"\w*plot|hist|pie|barh?")
+_CONNECTING = re.compile("connect")
+_MAY_BE_OTHERS = word_set("load load_state_dict loads open")
+"""Functions that read a file only if one is named in their call."""
+_ACCESSORS = word_set("at dt iat iloc loc str values")
+
+_FILE = re.compile(r"(?:https?://\S+|[^\s*?<>]*\w\.[A-Za-z]\w{0,7})")
+_QUERY = re.compile(r"(?i)\s*(?:select|with)\s")
+_TABLE = re.compile(r"(?i)\b(?:from|join)\s+([A-Za-z_]\w*)")
+_LABEL = re.compile(r"\w(?:[\w .-]{0,30}\w)?")
+"""The name of a column, as far as it can be told from other texts."""
+
+_MAGIC = re.compile(r"(?m)^(\s*)[%!](.*)$")
+_ESCAPE = re.compile(r"""\\(?![\n'"\\])""")
+"""Escapes, of which Python would warn if they are unknown."""
+
+_ASIDE = ("makes", "looks at", "imports")
+"""Facts that are named only where there is no other."""
+
+
+@lru_cache(maxsize=64)
+def title_code(code: str) -> str:
+    """Return a title for code: the comment that it begins with, else what its names tell."""
+    begin = code[:_LONG].strip()
+    if begin.startswith("#"):
+        return begin.partition("\n")[0].lstrip("# ")
+    tree = try_parse(_MAGIC.sub(r"\1pass", _ESCAPE.sub("_", begin)))
+    facts = {verb: [*dict.fromkeys(names)] for verb, names in _Code(tree).facts()} if tree else {}
+    found = [verb for verb, names in facts.items() if names]
+    telling = [verb for verb in found if verb not in _ASIDE][:_NAMED] or found[:1]
+    title = ", ".join(f"{verb} {join_some(facts[verb], _NAMED)}" for verb in telling)
+    if not title and (magic := _MAGIC.match(begin)):
+        return f"runs {magic[2].strip('%! ')}"
+    return title or f"runs {plural(code.strip().count(chr(10)) + 1, 'line')}"
+
+
+class _Code:
+    """The nodes of a tree in the order of their ends, and what its names stand for."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree, self.nodes = tree, _sort(ast.walk(tree))
+        self.calls = [each for each in self.nodes if isinstance(each, ast.Call)]
+        self.called = {id(each.func) for each in self.calls}
+        imports = [e for e in self.nodes if isinstance(e, ast.Import | ast.ImportFrom)]
+        names = [(each, alias) for each in imports for alias in each.names]
+        modules = [getattr(each, "module", "") or alias.name for each, alias in names]
+        self.imported = [each.partition(".")[0] for each in modules]
+        self.libraries = _LIBRARIES | {(a.asname or a.name).partition(".")[0] for _, a in names}
+        self.assigned = [*_assignments(tree.body)]
+        self.plotting = _PLOTTING
+        self.plotting |= {n for names, value in self.assigned if self._plots(value) for n in names}
+        stored = (e for e in self.nodes if isinstance(getattr(e, "ctx", None), ast.Store))
+        arguments = (each.arg for each in self.nodes if isinstance(each, ast.arg))
+        self.bound = {*arguments, *(name for each in stored for name in _names(each))}
+
+    def facts(self) -> Iterator[tuple[str, Iterable[str]]]:
+        """Yield each verb, first those of what changes most, with the names that it is for."""
+        made = [n for names, value in self.assigned if not self._plots(value) for n in names]
+        own, inputs = {*made}, self.inputs(self.tree)
+        dropped = (t for e in self.nodes if isinstance(e, ast.Delete) for t in e.targets)
+        deleted = [*map(_root, dropped), *self.files_of(_DELETING)]
+        to_write = [call for call in self.calls if _writes(call)]
+        written = [*self.files_of(_WRITING), *(f for call in to_write for f in _files(call))]
+        opened = self.files_of(_CONNECTING)
+        read = self._read({*deleted, *written, *opened})
+        changed = {*self._find_changes(own)}
+        yield "deletes", deleted
+        yield "writes", written
+        yield "changes", sorted(changed)
+        yield "sets", self._sets(changed)
+        yield "opens", opened
+        yield "reads", read or [each for each in inputs if opened and each not in own]
+        yield "calls", [each for each in _files(self.tree) if "://" in each and not read]
+        yield "plots", self._list_plots()
+        yield "fits", (self._target(call) for call in self.calls if _name(call) == "fit")
+        defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        yield "defines", (each.name for each in self.tree.body if isinstance(each, defined))
+        yield "makes", _name_with(own and made, "from", [e for e in inputs if e not in own])
+        if len({*inputs}) == 1:
+            inputs = _name_with(inputs, ":", self._labels() or self._methods())
+        yield "looks at", inputs
+        yield "imports", self.imported
+
+    def inputs(self, root: ast.AST, *, bound: bool = False) -> list[str]:
+        """Return the variables and SQL tables that a part uses; with `bound`, those made here."""
+        known = self.libraries | self.plotting | {*dir(builtins)} | (set() if bound else self.bound)
+        found = list[str]()
+        for each in _sort(ast.walk(root)):
+            if isinstance(each, ast.Name) and id(each) not in self.called:
+                found += [each.id] if each.id not in known else []
+            elif _QUERY.match(_text(each)):
+                found += _TABLE.findall(_text(each))
+        return found
+
+    def files_of(self, names: re.Pattern[str]) -> list[str]:
+        """Return the files in calls of functions with these names."""
+        return [f for call in self.calls if names.fullmatch(_name(call)) for f in _files(call)]
+
+    def _plots(self, value: ast.AST) -> bool:
+        """Return whether a part has a call that draws."""
+        for call in ast.walk(value):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+                above = getattr(call.func.value, "attr", "")  # as in `sales.plot.bar()`
+                if {_root(call)} & self.plotting or any(map(_PLOT.fullmatch, (_name(call), above))):
+                    return True
+        return False
+
+    def _list_plots(self) -> list[str]:
+        drawn = [each for each in self.calls if self._plots(each)]
+        found = [name for call in drawn for name in self.inputs(call, bound=True)]
+        return found or [*map(_root, drawn)]
+
+    def _read(self, aside: set[str]) -> list[str]:
+        """Return the files that are read, and the last variable that comes of them."""
+        calls = [c for c in self.calls if _READING.fullmatch(_name(c)) and not _writes(c)]
+        calls = [c for c in calls if _files(c) or _name(c) not in _MAY_BE_OTHERS]
+        files = [each for each in dict.fromkeys(_files(self.tree)) if each not in aside]
+        of, inside = set[str](), {*map(id, calls)}
+        for names, value in [*self._bindings(), *self.assigned]:
+            of.update(names if self._comes_of(value, inside, of) else ())
+        made = [name for names, _ in self.assigned for name in names if name in of]
+        what = files[0] if len(files) == 1 else plural(len(files), "file") if files else "files"
+        return [" → ".join([what, *made[-1:]])] if calls else []
+
+    def _comes_of(self, value: ast.AST, calls: set[int], names: set[str]) -> bool:
+        parts = [*ast.walk(value)]
+        return any(id(each) in calls or getattr(each, "id", "") in names for each in parts)
+
+    def _bindings(self) -> Iterator[tuple[list[str], ast.AST]]:
+        """Yield the names that loops, contexts and methods bind or fill, with what they get."""
+        for each in self.nodes:
+            if isinstance(each, ast.For | ast.comprehension):
+                yield _names(each.target), each.iter
+            elif isinstance(each, ast.withitem) and each.optional_vars:
+                yield _names(each.optional_vars), each.context_expr
+            elif isinstance(each, ast.Call) and _name(each) in ("append", "extend", "update"):
+                yield [_root(each)], each
+
+    def _find_changes(self, own: set[str]) -> Iterator[str]:
+        """Yield variables that it did not make itself, and binds again or changes in place."""
+        made: set[str] = set()
+        for names, value in self.assigned:
+            used = {getattr(part, "id", "") for part in ast.walk(value)} - made
+            yield from used.intersection(names)
+            made.update(names)
+        for each in self.nodes:
+            target = each.target if isinstance(each, ast.AugAssign) else None
+            is_in_place = isinstance(each, ast.Call) and any(
+                k.arg == "inplace" and getattr(k.value, "value", None) for k in each.keywords
+            )
+            name = _root(each) if is_in_place else getattr(target, "id", "")
+            yield from {name} - own - {""}
+
+    def _sets(self, changed: set[str]) -> list[str]:
+        """Return the columns and attributes that are set, and of what."""
+        found = list[tuple[str, str]]()
+        for each in self.nodes:
+            target = each if isinstance(getattr(each, "ctx", None), ast.Store) else None
+            if isinstance(target, ast.Subscript):
+                parts = getattr(target.slice, "elts", [target.slice])
+                parts = [part for each in parts for part in getattr(each, "elts", [each])]
+                found += [(_root(target), text) for text in map(_text, parts) if text]
+            elif isinstance(target, ast.Attribute):
+                found.append((_root(target), target.attr))
+        labels = {label: frame for frame, label in found if frame not in changed}
+        what = [*labels] if len(labels) < 2 else [plural(len(labels), "column")]
+        return _name_with(what, "of", [*labels.values()])
+
+    def _target(self, call: ast.Call) -> str:
+        """Return the variable that a call's result is bound to, else the one that is called."""
+        parts = ((names, ast.walk(value)) for names, value in self.assigned)
+        return next((names[0] for names, inside in parts if call in inside), _root(call))
+
+    def _labels(self) -> list[str]:
+        """Return columns and attributes that are named."""
+        found = list[str]()
+        for each in self.nodes:
+            parts: list[ast.AST] = []
+            if isinstance(each, ast.Subscript):
+                parts = [*ast.walk(each.slice)]
+            elif isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
+                parts = [part for argument in each.args for part in ast.walk(argument)]
+            elif isinstance(each, ast.Attribute) and id(each) not in self.called:
+                is_own = _root(each) not in self.libraries and each.attr not in _ACCESSORS
+                found += [each.attr] if is_own else []
+            found += [text for text in map(_text, parts) if _LABEL.fullmatch(text)]
+        return found
+
+    def _methods(self) -> list[str]:
+        methods = [each for each in self.calls if isinstance(each.func, ast.Attribute)]
+        return [_name(each) for each in methods if _root(each) not in self.libraries]
+
+
+def _name_with(names: Iterable[str], word: str, others: Iterable[str]) -> list[str]:
+    """Return names and what they are `of`, each as at most a few, in one text; or nothing."""
+    first, second = (join_some([*dict.fromkeys(each)], _NAMED) for each in (names, others))
+    link = f" {word} ".replace(" :", ":")
+    return [f"{first}{link}{second}" if second else first] if first else []
+
+
+def _sort(nodes: Iterable[ast.AST]) -> list[ast.AST]:
+    """Return nodes in the order of their ends, in which chains are read."""
+    return sorted(
+        nodes, key=lambda e: (getattr(e, "end_lineno", 0), getattr(e, "end_col_offset", 0))
+    )
+
+
+def _assignments(body: Iterable[ast.AST]) -> Iterator[tuple[list[str], ast.expr]]:
+    """Yield the names that statements assign, with the values; not those in functions."""
+    for each in body:
+        if isinstance(each, ast.Assign):
+            yield [name for target in each.targets for name in _names(target)], each.value
+        elif isinstance(each, ast.AnnAssign) and each.value:
+            yield _names(each.target), each.value
+        elif not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            for name in ("body", "handlers", "orelse", "finalbody"):
+                yield from _assignments(getattr(each, name, []))
+
+
+def _names(target: ast.AST) -> list[str]:
+    """Return the names that a target binds."""
+    parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+    return [each.id for each in parts if isinstance(each, ast.Name) and each.id != "_"]
+
+
+def _root(node: ast.AST) -> str:
+    """Return the name at the begin of a chain of attributes, calls and subscripts; or ""."""
+    while not isinstance(node, ast.Name):
+        inner = getattr(node, "value", None) or getattr(node, "func", None)
+        if not isinstance(inner, ast.AST):
+            return ""
+        node = inner
+    return node.id
+
+
+def _name(call: ast.Call) -> str:
+    """Return the last name of a called function."""
+    func = call.func
+    return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
+
+
+def _text(node: ast.AST) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def _files(root: ast.AST) -> list[str]:
+    """Return the texts in a part that look like files and addresses."""
+    return [text for text in map(_text, _sort(ast.walk(root))) if _FILE.fullmatch(text)]
+
+
+def _writes(call: ast.Call) -> bool:
+    """Return whether a call opens a file to write it."""
+    modes = [*call.args[1:2], *(each.value for each in call.keywords if each.arg == "mode")]
+    return _name(call) == "open" and any({*_text(each)} & {*"wax+"} for each in modes)
