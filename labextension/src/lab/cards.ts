@@ -115,13 +115,12 @@ async function askAnew(links: Links, from: Element): Promise<string> {
 }
 
 /** Run the code cells with these ids in the notebook with `from`, in its order. */
-async function runCells(links: Links, from: Element, ids: readonly string[]): Promise<string> {
+function runCells(links: Links, from: Element, ids: readonly string[]): void {
   const { content, sessionContext } = findBelow(links, from).panel;
   const cells = content.widgets.filter(
     ({ model: { id, type } }) => type === 'code' && ids.includes(id)
   );
   void NotebookActions.runCells(content, cells, sessionContext);
-  return cells.length > 0 ? 'Running' : 'They are gone';
 }
 
 /** Everything of ours in a cell: its card, proposals. */
@@ -210,8 +209,7 @@ export function serveCards(links: Links): void {
   host.insertCells = (...asked) => problemOf(() => insertBelow(links, ...asked));
   host.askBelow = (...asked) => problemOf(() => askBelow(links, ...asked));
   host.askAnew = from => askAnew(links, from).catch((thrown: unknown) => String(thrown));
-  host.runCells = (...asked) =>
-    runCells(links, ...asked).catch((thrown: unknown) => String(thrown));
+  host.runCells = (...asked) => problemOf(() => runCells(links, ...asked));
   host.undo = (from, runId, isDry) =>
     linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry });
   host.chooseModel = from => chooseModel(linkOf(links, from));

@@ -12,8 +12,8 @@ interface Host {
   askBelow: ((from: Element, prompt: string, isModelKept: boolean) => string | null) | null;
   /** Runs the cell with this element again, with the model; returns what became of it. */
   askAnew: ((from: Element) => Promise<string>) | null;
-  /** Runs these cells of the notebook with this element; returns what became of it. */
-  runCells: ((from: Element, ids: readonly string[]) => Promise<string>) | null;
+  /** Runs these cells of the notebook with this element; returns null, or why it cannot. */
+  runCells: ((from: Element, ids: readonly string[]) => string | null) | null;
   /** Lets the user choose the model of the next prompts; returns whether one was chosen. */
   chooseModel: ((from: Element) => Promise<boolean>) | null;
   /**
