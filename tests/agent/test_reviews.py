@@ -13,7 +13,7 @@ from harness import NO, YES, Lab, Watcher, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.recordings import Signer
 from ipyagent.errors import AgentInterrupted
-from ipyagent.schema import ApprovalRequested, Run, ToolFinished, ToolRunning, ToolStatus
+from ipyagent.schema import ApprovalRequested, Event, Run, ToolFinished, ToolRunning, ToolStatus
 from ipyagent.tools.base import tool
 
 Plan = Callable[[list[Approval]], list[tuple[int, Answer]]]
@@ -85,6 +85,26 @@ def test_they_run_in_the_order_of_the_reply_whichever_was_approved_first(lab, mo
     ids = [each.subject.call.id for each in lab.watcher.asked]
     ran = [each.call_id for each in lab.watcher.events if isinstance(each, ToolRunning)]
     assert ran == ids
+
+
+def test_a_call_waits_for_all_before_it_also_where_one_between_was_denied(lab, monkeypatch):
+    later: list[Approval] = []
+
+    def decide(asked: list[Approval]) -> list[tuple[int, Answer]]:
+        later.append(asked[0])
+        return [(2, YES), (1, NO)]
+
+    def heard(event: Event) -> None:
+        if isinstance(event, ToolFinished) and later:  # the denied one
+            lab.environment.approvals.decide(later.pop().id, YES)
+
+    monkeypatch.setattr(Reviewer, "expected", 3)
+    monkeypatch.setattr(Reviewer, "decide", staticmethod(decide))
+    calls = [write("a.txt"), write("b.txt"), write("c.txt")]
+    run = lab.run([{"calls": calls}, "Done."], heard=heard)
+    first, _, third = (each.call.id for each in run.executions)
+    ran = [each.call_id for each in lab.watcher.events if isinstance(each, ToolRunning)]
+    assert ran == [first, third]
 
 
 def test_a_denial_of_one_leaves_the_others(lab, monkeypatch, tmp_path):

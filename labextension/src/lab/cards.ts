@@ -120,13 +120,12 @@ async function runAgain(links: Links, from: Element, isFresh: boolean): Promise<
 }
 
 /** Run the code cells with these ids in the notebook with `from`, in its order. */
-async function runCells(links: Links, from: Element, ids: readonly string[]): Promise<string> {
+function runCells(links: Links, from: Element, ids: readonly string[]): void {
   const { content, sessionContext } = findBelow(links, from).panel;
   const cells = content.widgets.filter(
     ({ model: { id, type } }) => type === 'code' && ids.includes(id)
   );
   void NotebookActions.runCells(content, cells, sessionContext);
-  return cells.length > 0 ? 'Running' : 'They are gone';
 }
 
 /** Everything of ours in a cell: its card, proposals. */
@@ -215,7 +214,7 @@ export function serveCards(links: Links): void {
   host.insertCells = (...asked) => problemOf(() => insertBelow(links, ...asked));
   host.askBelow = (...asked) => problemOf(() => askBelow(links, ...asked));
   host.runAgain = (...asked) => runAgain(links, ...asked).catch(String);
-  host.runCells = (...asked) => runCells(links, ...asked).catch(String);
+  host.runCells = (...asked) => problemOf(() => runCells(links, ...asked));
   host.freeze = async (from, runId) => {
     const reply = await linkOf(links, from)?.ask('freeze', { run_id: runId });
     return (reply as { cells: NewCell[] } | null | undefined)?.cells ?? [];

@@ -31,7 +31,7 @@ export const withoutPrompts: IForeignCodeExtractor = {
 
 /** Return whether a cell failed: not by an interrupt, and not as a prompt. */
 export function hasFailed({ outputs, sharedModel }: ICodeCellModel): boolean {
-  const all = outputs.toJSON() as nbformat.IOutput[];
+  const all: nbformat.IOutput[] = outputs.toJSON();
   const error = all.findLast(each => each.output_type === 'error');
   const isMeant = error !== undefined && error.ename !== 'KeyboardInterrupt';
   return isMeant && !isPrompt(sharedModel.getSource());

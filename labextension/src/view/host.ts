@@ -28,8 +28,8 @@ interface Host {
    * `isFresh`; returns what became of it.
    */
   runAgain: ((from: Element, isFresh: boolean) => Promise<string>) | null;
-  /** Runs these cells of the notebook with this element; returns what became of it. */
-  runCells: ((from: Element, ids: readonly string[]) => Promise<string>) | null;
+  /** Runs these cells of the notebook with this element; returns null, or why it cannot. */
+  runCells: ((from: Element, ids: readonly string[]) => string | null) | null;
   /** Lets the user choose the model of the next prompts; returns whether one was chosen. */
   chooseModel: ((from: Element) => Promise<boolean>) | null;
   /**

@@ -89,7 +89,7 @@ export function runChanged(ids: readonly string[]): HTMLElement | null {
   }
   const hint = 'Run the cells that were changed, in the order of the notebook';
   const place: HTMLElement = confirmingButton('run-changed', 'Run what changed', hint, () =>
-    runCells(place, ids)
+    Promise.resolve(runCells(place, ids) ?? 'Running')
   );
   return place;
 }

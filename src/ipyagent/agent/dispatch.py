@@ -131,7 +131,7 @@ class Dispatcher:
         self._executions: dict[str, ToolExecution] = {}
         self._running: dict[str, ToolTask] = {}
         self._finished: set[str] = set()
-        self._earlier: dict[str, asyncio.Future[None]] = {}
+        self._earlier: dict[str, list[asyncio.Future[None]]] = {}
         """What a call waits for before it runs, by the ids of the calls."""
         self._recording: asyncio.Future[None] | None = None
         self._journal_error: JournalError | None = None
@@ -181,7 +181,7 @@ class Dispatcher:
         tasks: list[asyncio.Future[None]] = []
         for call, execution, checked in begun:
             if tasks and not checked.tool.parallel:
-                self._earlier[call.id] = tasks[-1]
+                self._earlier[call.id] = [*tasks]
             tasks.append(asyncio.ensure_future(self._run_call(call, execution, checked)))
         try:
             await asyncio.gather(*tasks)
@@ -224,7 +224,7 @@ class Dispatcher:
             )
         elif execution.decision is not None or await self._rehearse_or_ask(call, checked):
             if earlier := self._earlier.get(call.id):
-                await asyncio.wait([earlier])
+                await asyncio.wait(earlier)
             # Read from the call again: what runs is what was approved.
             await self._execute_call(
                 call, checked.tool, checked.tool.check_arguments(call.arguments)
