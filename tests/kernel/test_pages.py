@@ -272,9 +272,13 @@ def test_a_page_gets_a_run_as_plain_cells_that_say_that_nobody_tried_them(
     first, *cells = tab.value(0)["cells"]
     remark = f"# Unverified: `%agent freeze {newest} --verify` tries it in a fresh kernel."
     assert first == {"kind": "code", "source": f"{remark}\nimport math"}
-    assert [each["kind"] for each in cells] == ["code", "code", "markdown"]
-    assert cells[0]["source"] == "# Prompt: Take the root.\nhelper = 1"
-    assert (cells[1]["source"], cells[2]["source"]) == ("root = math.sqrt(9)", "It is **3**.")
+    assert [each["kind"] for each in cells] == ["code", "code", "code", "markdown"]
+    assert [each["source"] for each in cells] == [
+        "# Prompt: Take the root.\nhelper = 1",
+        "root = math.sqrt(9)",
+        "root",
+        "It is **3**.",
+    ]
     assert tab.value(1) == {"cells": []}
 
 

@@ -43,8 +43,9 @@ describe('a number of an answer', () => {
 
   it('leads there by Enter too, also if it is derived', () => {
     numbers()[1].focus();
-    const event = new KeyboardEvent('keydown', { key: 'Enter', bubbles: true });
+    const event = new KeyboardEvent('keydown', { key: 'Enter', bubbles: true, cancelable: true });
     document.activeElement?.dispatchEvent(event);
+    expect(event.defaultPrevented).toBe(true);
     expect(document.activeElement?.textContent).toBe('three');
   });
 

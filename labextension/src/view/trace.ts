@@ -18,14 +18,15 @@ export function serveNumbers(root: HTMLElement): void {
       follow(target as Element);
     }
   });
-  root.addEventListener('keydown', ({ key, target }) => {
-    if (key === 'Enter') {
-      follow(target as Element);
+  root.addEventListener('keydown', event => {
+    if (event.key === 'Enter' && follow(event.target as Element)) {
+      event.preventDefault(); // the line that has the focus now would be pressed by it
     }
   });
 }
 
-function follow(target: Element): void {
+/** Go to the call of a number; return whether there is one. */
+function follow(target: Element): boolean {
   const number = target.closest<HTMLElement>('.ia-traced[role=link]');
   const [, step, nth = '1'] = PLACE.exec(number?.title ?? '') ?? [];
   const calls = number
@@ -37,4 +38,5 @@ function follow(target: Element): void {
   }
   call?.querySelector('summary')?.focus({ preventScroll: true });
   call?.scrollIntoView({ block: 'nearest' });
+  return call !== undefined;
 }
