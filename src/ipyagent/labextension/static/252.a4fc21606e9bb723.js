@@ -724,14 +724,15 @@ textarea.ipyagent-pre {
     pointer-events: none;
   }
 
-  .cm-editor {
+  /* The editor, and within it what scrolls. */
+  > div {
     min-height: calc(3lh + 10px);
     max-height: 12lh;
     background: transparent;
-  }
 
-  .cm-scroller {
-    overflow: auto;
+    > div {
+      overflow: auto;
+    }
   }
 }
 
@@ -758,7 +759,7 @@ textarea.ipyagent-pre {
 }
 
 /* At the right, where there is room for it. */
-body:has(#jp-right-stack .ipyagent-composer :focus) .jp-Completer {
+body:has(#jp-right-stack .ipyagent-composer :focus) [class~='jp-Completer'] {
   inset-inline: auto 8px !important;
 }
 
@@ -910,6 +911,11 @@ body:has(#jp-right-stack .ipyagent-composer :focus) .jp-Completer {
   > small {
     margin-inline-start: auto;
     color: var(--ipyagent-muted);
+  }
+
+  > .ia-chip {
+    flex: none;
+    max-width: 60%;
   }
 
   > .ia-type {
