@@ -13,7 +13,7 @@ import pytest
 from harness import NO, YES, Lab, call, new_session
 from ipyagent.agent.answers import AnswerType
 from ipyagent.agent.approvals import Answer
-from ipyagent.agent.recordings import is_same_text
+from ipyagent.agent.recordings import compare_outputs, is_same_text, list_content
 from ipyagent.agent.replay import KEEP, LIVE, NOT_SIGNED
 from ipyagent.errors import AgentError, RunFailedError
 from ipyagent.llm.client import Client
@@ -27,6 +27,7 @@ from ipyagent.schema import (
     Run,
     StopReason,
     ToolCall,
+    ToolResult,
     ToolStatus,
 )
 from ipyagent.store.journal import Journal
@@ -188,6 +189,13 @@ def test_a_cell_that_was_executed_again_keeps_its_place(kernels: Kernels) -> Non
 
 
 # -- differences
+
+
+def test_a_difference_is_shown_by_a_line_that_differs_in_more_than_spaces() -> None:
+    """A longer number widens its column, and so the head of the table."""
+    result = ToolResult(success=True, output="site   kwh\na     10.5\nb      7.0")
+    wider = ToolResult(success=True, output="site    kwh\na      10.5\nb     107.0")
+    assert compare_outputs(list_content(result), list_content(wider)) == "b 7.0 → b 107.0"
 
 
 def test_another_result_stops_the_replay_and_is_named(kernels: Kernels) -> None:

@@ -338,14 +338,14 @@ def test_code_becomes_cells_and_is_taken_back_in_one_step(folder: Path, cells: M
     card.locator("[data-ipyagent=keep-cells]").click()
     expect(card.locator("[data-ipyagent=keep-cells]")).to_have_text("Inserted below, unverified")
     card.locator("[data-ipyagent=answer] [data-ipyagent=to-cell]").click()
-    expect(book.cell(6)).to_contain_text("end")
+    expect(book.cell(5)).to_contain_text("end")
     first, *rest = [source(book, n) for n in range(2, 6)]
     assert re.match("# Unverified: .*\n# Prompt: Compute.\na = 6$", first)
     assert rest == ["b = a * 7", "So:\n\n```python\nprint(b)\n```", "print(b)"]
     book.shot("to-cell")
-    for index in range(2, 6):
+    for index in range(2, 5):
         book.start(index)
-    expect(book.output(5)).to_contain_text("42")
+    expect(book.output(4)).to_contain_text("42")
     book.command("notebook:undo-cell-action")
     book.command("notebook:undo-cell-action")
     assert source(book, 2) == "'end'"

@@ -19,6 +19,8 @@ ${number('not-found', 'in no result')}
 ${number('found', 'in a prompt, or in what was sent with it')}
 </p></div></div></div>`;
 
+const scrolled = vi.fn();
+
 describe('a number of an answer', () => {
   let card: HTMLElement;
   const numbers = () => [...card.querySelectorAll<HTMLElement>('.ia-traced')];
@@ -28,7 +30,8 @@ describe('a number of an answer', () => {
   };
 
   beforeEach(() => {
-    Element.prototype.scrollIntoView = vi.fn();
+    Element.prototype.scrollIntoView = scrolled as () => void;
+    scrolled.mockClear();
     card = savedCard(HTML, null, keepHtml);
     document.body.replaceChildren(card);
   });
@@ -38,7 +41,7 @@ describe('a number of an answer', () => {
     expect(card.querySelector<HTMLDetailsElement>('.ia-steps')?.open).toBe(true);
     expect(['one', 'two', 'three'].map(isOpen)).toEqual([false, true, false]);
     expect(document.activeElement?.textContent).toBe('two');
-    expect(Element.prototype.scrollIntoView).toHaveBeenCalledOnce();
+    expect(scrolled).toHaveBeenCalledOnce();
   });
 
   it('leads there by Enter too, also if it is derived', () => {
@@ -51,7 +54,9 @@ describe('a number of an answer', () => {
 
   it('is a link only if it comes from a call', () => {
     expect(numbers().map(({ role }) => role)).toEqual(['link', 'link', null, null]);
-    numbers().slice(2).forEach(each => each.click());
+    numbers()
+      .slice(2)
+      .forEach(each => each.click());
     expect(['one', 'two', 'three'].map(isOpen)).toEqual([false, false, false]);
   });
 

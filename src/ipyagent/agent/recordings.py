@@ -237,10 +237,11 @@ def compare_outputs(before: Sequence[object], after: Sequence[object]) -> str | 
 
 
 def _compare_lines(old: str, new: str) -> str:
-    """Return the first line that differs."""
+    """Return the first line that differs, if possible in more than its spaces."""
     pairs = zip_longest(old.splitlines(), new.splitlines(), fillvalue="")
-    found = next((each for each in pairs if not is_same_text(*each)), (old, new))
-    return " → ".join(_cite(line) or "(nothing)" for line in found)
+    other = [each for each in pairs if not is_same_text(*each)] or [(old, new)]
+    cited = [[_cite(line) or "(nothing)" for line in each] for each in other]
+    return " → ".join(next((each for each in cited if each[0] != each[1]), cited[0]))
 
 
 def compare_named(
