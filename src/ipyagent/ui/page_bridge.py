@@ -401,9 +401,8 @@ class PageBridge:
         self.publish_soon()
 
     def publish_soon(self) -> None:
-        """Send the current overview to all pages, with those blocks of the panel that changed."""
-        pages = self.pages.all()
-        if pages:
+        """Send the current overview to all pages, with the blocks of the panel that changed."""
+        if pages := self.pages.all():
             overview = self._overview(list(self._feeds))
             shown, blocks = self._shown, overview["panel"]["set"]
             changed = [each for each in blocks if shown.get(each["key"]) != each]
@@ -412,12 +411,18 @@ class PageBridge:
             for page in pages:
                 page.send({"type": "overview", "overview": message})
 
+    def _greet(self, page: Page) -> None:
+        """Send a page all there is; blocks that others have not are sent again to all."""
+        overview = self._overview(list(self._feeds))
+        now = {each["key"]: each for each in overview["panel"]["set"]}
+        self._shown = {key: each for key, each in self._shown.items() if now.get(key) == each}
+        page.send({"type": "overview", "overview": overview})
+
     def on_message(self, page: Page, message: Message) -> None:
         """Handle a message from a page; it may come on any thread."""
         match message:
             case {"type": "hello"}:
-                self.publish_soon()  # or others would not notice what this page has already
-                page.send({"type": "overview", "overview": self._overview(list(self._feeds))})
+                self._greet(page)
             case {"type": "follow", "run_id": str(run_id)} if feed := self._feed(run_id):
                 feed.follow(_RunChannel(page, run_id))
             case {"type": "to_run", "run_id": str(run_id), "message": dict(said)}:
