@@ -265,9 +265,8 @@ log = logging.getLogger("ipyagent")
 class NotebookPages:
     """Describes a notebook to its pages, and finds its saved runs.
 
-    `root` returns the workspace's folder by the settings; `undo` takes a run back, or says what
-    that would do; `suggest` returns requests to begin with; `describe` describes a variable,
-    `freeze` returns a run as plain cells.
+    `root` returns the workspace's folder by the settings; `answers` are what the notebook itself
+    replies to a page that asks.
     """
 
     def __init__(
@@ -276,23 +275,15 @@ class NotebookPages:
         settings: NotebookSettings,
         sessions: NotebookSessions,
         root: Callable[[Config], Path],
-        undo: Callable[[str, bool], UndoReport],
-        suggest: Callable[[], list[str]],
-        describe: Callable[[str], str],
-        freeze: Callable[[Run], list[JsonDict]],
+        answers: Mapping[str, Callable[[Message], JsonDict]],
     ) -> None:
-        answers = {
-            "undo": self._take_back,
+        own = {
             "models": self._choose_model,
-            "requests": lambda message: {"requests": suggest()},
-            "freeze": self._freeze_run,
             "fresh": self._make_fresh,
-            "variable": lambda message: {"html": pre(describe(str(message.get("text"))))},
             "sessions": self._find_sessions,
         }
         self._fresh: set[object] = set()
-        self.desk = PageBridge(pages, self._describe, self._bundle, answers)
-        self._undo, self._freeze = undo, freeze
+        self.desk = PageBridge(pages, self._describe, self._bundle, own | dict(answers))
         self._settings, self._sessions, self._root = settings, sessions, root
         self._overview = OverviewBuilder()
         self._around: tuple[Session | None, OverviewContext] | None = None
@@ -338,29 +329,23 @@ class NotebookPages:
 
     def _bundle(self, run_id: str | None, cell_id: str | None) -> JsonDict | None:
         """Return the newest run with that id or of that cell, as it is saved in an output."""
-        return next(map(static_html.saved_bundle, self._find_runs(run_id, cell_id)), None)
+        run = self.find_run(run_id, cell_id)
+        return static_html.saved_bundle(run) if run else None
 
-    def _find_runs(self, run_id: str | None, cell_id: str | None = None) -> Iterator[Run]:
-        """Yield the runs with that id or of that cell, also of an earlier kernel."""
+    def find_run(self, run_id: str | None, cell_id: str | None = None) -> Run | None:
+        """Return the newest run with that id or of that cell, also of an earlier kernel."""
         if self._sessions.current is None:
             self._open_earlier()
         drawn = (feed.run for feed in self.desk.drawn if feed.has_begun)
-        for run in chain(self._sessions.runs_so_far(), drawn):
-            if run.id == run_id or (cell_id and run.cell_id == cell_id):
-                yield run
+        known = chain(self._sessions.runs_so_far(), drawn)
+        return next(
+            (e for e in known if e.id == run_id or (cell_id and e.cell_id == cell_id)), None
+        )
 
     def show_again(self, run: Run) -> None:
         """Draw a run again, of which something was taken back."""
         self._overview.forget(run.id)
         self.desk.publish_again(run)
-
-    def _take_back(self, message: Message) -> JsonDict:
-        """Take a run back, or say what that would do."""
-        try:
-            report = self._undo(str(message.get("run_id")), message.get("dry_run") is not False)
-        except AgentError as error:
-            return {"restored": [], "skipped": [str(error)]}
-        return {"restored": [*report.restored], "skipped": [*report.skipped]}
 
     def _choose_model(self, message: Message) -> JsonDict:
         """Use a model from now on, if one is named; return those that can answer."""
@@ -371,10 +356,6 @@ class NotebookPages:
             self.desk.publish_soon()
         current = resolve(self._settings.config.llm, os.environ).model
         return {"current": current, "models": self._settings.list_models(), "problem": ""}
-
-    def _freeze_run(self, message: Message) -> JsonDict:
-        found = self._find_runs(str(message.get("run_id")))
-        return {"cells": next(map(self._freeze, found), [])}
 
     def _make_fresh(self, message: Message) -> JsonDict:
         self._fresh.add(message.get("cell_id"))
@@ -449,16 +430,13 @@ class Notebook:
         self.sessions = NotebookSessions(self.settings, lambda: self.environment.workspace)
         self.pages: NotebookPages | None = None
         if pages is not None:
-            self.pages = NotebookPages(
-                pages,
-                self.settings,
-                self.sessions,
-                self.root,
-                self._undo_for_page,
-                self._suggest_for_page,
-                self._describe_for_page,
-                lambda run: freeze_for_page(self.environment, run),
-            )
+            answers = {
+                "undo": self._undo_for_page,
+                "variable": self._describe_for_page,
+                "requests": self._suggest_for_page,
+                "freeze": self._freeze_for_page,
+            }
+            self.pages = NotebookPages(pages, self.settings, self.sessions, self.root, answers)
 
     @cached_property
     def environment(self) -> Environment:
@@ -525,22 +503,35 @@ class Notebook:
         finally:
             lock.release()
 
-    def _undo_for_page(self, run_id: str, dry_run: bool) -> UndoReport:
-        with self._between_cells():
-            return self.undo(run_id, dry_run=dry_run, redo=True)
+    def _undo_for_page(self, message: Message) -> JsonDict:
+        """Take a run back, or say what that would do."""
+        run_id, dry_run = str(message.get("run_id")), message.get("dry_run") is not False
+        try:
+            with self._between_cells():
+                report = self.undo(run_id, dry_run=dry_run, redo=True)
+        except AgentError as error:
+            return {"restored": [], "skipped": [str(error)]}
+        return {"restored": [*report.restored], "skipped": [*report.skipped]}
 
-    def _describe_for_page(self, name: str) -> str:
+    def _describe_for_page(self, message: Message) -> JsonDict:
         """Return what a model would read of a variable: it computes nothing."""
+        name = str(message.get("text"))
         with self._between_cells():
             known = self.environment.namespace.variables()
-            return describe(name, known[name], detail=True) if name in known else "It is gone."
+            text = describe(name, known[name], detail=True) if name in known else "It is gone."
+        return {"html": pre(text)}
 
-    def _suggest_for_page(self) -> list[str]:
+    def _suggest_for_page(self, _message: Message) -> JsonDict:
         """Return requests that fit the variables and files; none without any."""
         from ipyagent.explorer.steps import suggest_for  # only for a notebook without runs
 
         with state_of(self.shell).cell_lock:
-            return suggest_for(self.environment.collect_facts())
+            return {"requests": suggest_for(self.environment.collect_facts())}
+
+    def _freeze_for_page(self, message: Message) -> JsonDict:
+        """Return a run as plain cells."""
+        run = self.pages.find_run(str(message.get("run_id"))) if self.pages else None
+        return {"cells": freeze_for_page(self.environment, run) if run else []}
 
     def root(self, config: Config) -> Path:
         """Return the workspace's folder by these settings."""
