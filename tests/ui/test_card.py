@@ -224,7 +224,7 @@ def desk() -> Iterator[PageBridge]:
     pages = Pages(lambda _page, _message: None)
     session = SimpleNamespace(send=lambda *_args, **_details: None)
     pages.open(SimpleNamespace(session=session, iopub_socket=None, get_parent=dict))
-    yield PageBridge(pages, lambda _feeds: {}, lambda _run, _cell: None)
+    yield PageBridge(pages, lambda _feeds: {"panel": {"set": []}}, lambda _run, _cell: None)
     pages.close()
 
 

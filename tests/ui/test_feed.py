@@ -46,7 +46,11 @@ def pages() -> MemoryPages:
 
 @pytest.fixture
 def desk(pages: MemoryPages) -> PageBridge:
-    return PageBridge(pages, lambda feeds: {"live": len(feeds)}, lambda run_id, cell_id: None)
+    return PageBridge(
+        pages,
+        lambda feeds: {"live": len(feeds), "panel": {"set": []}},
+        lambda run_id, cell_id: None,
+    )
 
 
 def tell(feed: Feed, event: s.Event) -> None:

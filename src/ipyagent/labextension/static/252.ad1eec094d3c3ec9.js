@@ -188,7 +188,7 @@
     display: flex;
     gap: 4px;
     align-items: baseline;
-    font-size: var(--small);
+    font-size: var(--ipyagent-small);
     font-weight: 400;
   }
 }
