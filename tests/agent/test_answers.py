@@ -22,6 +22,7 @@ from ipyagent.schema import Run
 from ipyagent.ui.plain_text import render
 from ipyagent.ui.static_html import run_html
 from ipyagent.ui.transcribe.run import transcribe
+from page_blocks import words_of
 from servers.model_server import ModelServer, answer, failure
 
 
@@ -275,7 +276,7 @@ def test_the_value_is_drawn_as_python_writes_it_and_nothing_in_it_is_markup() ->
     run, _ = ask(wrap("x"), result=Annotated[str, AfterValidator(make_hostile)])
     html = run_html(transcribe(run))
     assert "<script>" not in html
-    assert "&lt;script&gt;alert(1)&lt;/script&gt; **bold**" in html
+    assert "<script>alert(1)</script> **bold**" in words_of(html)
     drawn, _ = ask(GOOD)
     assert transcribe(drawn).steps[-1].text == f"```python\n{drawn.value!r}\n```"
     assert "Label(kind=<Kind.GOOD: 'good'>" in render(transcribe(drawn))

@@ -236,6 +236,7 @@ class ModelServer:
         self._thread = threading.Thread(target=self._run, name="model-server", daemon=True)
         self._ready = threading.Event()
         self._open: set[asyncio.Task[None]] = set()
+        self._pauses: list[threading.Event] = []
 
     @property
     def origin(self) -> str:
@@ -259,6 +260,8 @@ class ModelServer:
 
     def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._stop.set)
+        for event in self._pauses:  # whose threads would be waited for
+            event.set()
         self._thread.join(PATIENCE)
 
     def _run(self) -> None:
@@ -359,6 +362,7 @@ class ModelServer:
                         writer.write(_chunk(frame) if framed else frame)
                         await writer.drain()
                 case Pause(event):
+                    self._pauses.append(event)
                     await asyncio.to_thread(event.wait, 30)
                 case Flood(make):
                     for number in itertools.count():

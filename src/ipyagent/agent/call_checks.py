@@ -102,13 +102,15 @@ def _target_of(context: ToolContext, call: ToolCall) -> str | None:
     if call.parse_error or call.name not in context.toolbox or call.id in context.recorded:
         return None
     tool = context.toolbox.get(call.name)
+    target = tool.target if getattr(context.asker, "asks_together", False) else None
+    if not tool.parallel and target is None:
+        return None
     try:
         arguments = tool.check_arguments(call.arguments)
-        if tool.parallel:
-            is_allowed = context.policy.evaluate(tool, arguments).effect is Effect.ALLOW
-            return _NOTHING if is_allowed else None
-        asks_together = getattr(context.asker, "asks_together", False)
-        return tool.target(**arguments) if tool.target and asks_together else None
+        if target is not None:
+            return target(**arguments)
+        is_allowed = context.policy.evaluate(tool, arguments).effect is Effect.ALLOW
+        return _NOTHING if is_allowed else None
     except Exception:  # a reply of the tool's own code comes later
         return None
 

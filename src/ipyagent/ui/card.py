@@ -44,7 +44,7 @@ def card_module() -> CardModule:
 class CardWidget(anywidget.AnyWidget):  # type: ignore[misc]
     """The page's side of a card; all traffic is custom messages.
 
-    Widgets are sent with their code, and this one's is 280 kB. So it is a loader: the page's
+    Widgets are sent with their code, and this one's is 60 kB. So it is a loader: the page's
     extension has the code, or the page asks for it once.
     """
 
