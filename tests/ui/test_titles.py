@@ -8,6 +8,7 @@ import textwrap
 import pytest
 from sample import call
 
+from growth import LINEAR, growth
 from ipyagent import schema as s
 from ipyagent.ui.transcribe.gist import find_gist, title_code
 
@@ -226,6 +227,11 @@ def test_code_has_a_title_that_says_what_is_read_or_made(title: str, code: str) 
     ("code", "title"),
     [
         ("# Compute the mean.\nx = 1", "Compute the mean."),
+        ("# ------\n# == Load ==\n# ------\nx = 1", "Load"),
+        ("#!/usr/bin/env python\n# %%\nx = 1", "makes x"),
+        ("models['a'] = Ridge().fit(X, y)", "sets a of models, fits Ridge"),
+        ("self.model = m.fit(X, y)", "sets model of self, fits m"),
+        ("_ = m.fit(X, y)", "fits m"),
         ('files = ["a.csv", "b.csv"]\nq = pd.concat([pd.read_csv(f) for f in files])',
          "reads 2 files → q"),
         ("q = []\nfor f in fs:\n    q.append(pd.read_csv(f))\nx = 5\ns = pd.concat(q)",
@@ -247,6 +253,12 @@ def test_code_has_a_title_that_says_what_is_read_or_made(title: str, code: str) 
 )  # fmt: skip
 def test_a_title_is_no_more_than_what_the_code_names(code: str, title: str) -> None:
     assert title_code(code) == title
+
+
+@pytest.mark.parametrize("piece", ["x = m.fit(a)\n", "y.a = 1\n", "px.line(a).show()\n"])
+def test_a_title_takes_linear_time(piece: str) -> None:
+    title = title_code.__wrapped__
+    assert growth(lambda count: title(piece * count), 100) < LINEAR
 
 
 def test_a_call_that_may_change_something_does_not_say_that_it_looks() -> None:
