@@ -65,7 +65,11 @@ def test_bitmaps_in_the_page_are_kept():
         ("[good.example](https://good.example@evil.example)", "good.example (evil.example)"),
         ("[аpple.com](https://аpple.com)", "аpple.com (xn--pple-43d.com)"),
         ("[write](mailto:a@b.example)", "write (a@b.example)"),
-        ("[out](/logout)", "out"),
+        ("[out](/logout)", "out (/logout)"),
+        ("[the report](q3/report.md)", "the report (q3/report.md)"),
+        ("[report.md](report.md)", "report.md"),
+        ("[above](#above)", "above"),
+        ("[x](data:text/csv,a)", "[x](data:text/csv,a)"),
     ],
 )
 def test_a_link_tells_where_it_leads(link: str, shown: str):
@@ -73,6 +77,10 @@ def test_a_link_tells_where_it_leads(link: str, shown: str):
 
     html = markdown_to_html(link)
     assert BeautifulSoup(html, "html.parser").get_text().strip() == shown
+
+
+def test_a_file_within_a_link_is_not_told():
+    assert safe_html("<a download href='data:text/csv;base64,YQ=='>Download</a>") == "Download"
 
 
 def test_links_tell_nothing_to_where_they_lead():

@@ -56,6 +56,8 @@ def not_loaded(alt: str, url: str) -> str:
 
 def unnamed_target(url: str, text: str) -> str:
     """Return the target of a link, or "" if its own text is that address or host."""
+    if not may_link(url):  # a file, or a place in the text itself
+        return "" if url.startswith("#") or ":" in url or url in text else url
     try:
         parts = urlsplit(url)
         # A look-alike host is recognizable in its ASCII form.
@@ -200,7 +202,7 @@ def says_something(safe: str) -> bool:
 
 def _tidy_attribute(tag: str, name: str, value: str) -> str | None:
     if name == "href":
-        return value if may_link(value) else None
+        return value
     if name in ("alt", "rel", "src"):
         return value
     if name == "class":
@@ -209,8 +211,9 @@ def _tidy_attribute(tag: str, name: str, value: str) -> str | None:
 
 
 def _strict_attribute(tag: str, name: str, value: str) -> str | None:
-    if name == "src":
-        return value if may_show(value) else None
+    may_be = {"src": may_show, "href": may_link}.get(name)
+    if may_be:
+        return value if may_be(value) else None
     return _tidy_attribute(tag, name, value)
 
 
@@ -233,13 +236,15 @@ class _Rewriter(HTMLParser):
             return
         if tag == "a":
             self._links.append((values.get("href", ""), len(self.parts) + 1))
-        self.parts.append(self.get_starttag_text() or "")
+        is_kept = tag != "a" or may_link(values.get("href", ""))
+        self.parts.append((is_kept and self.get_starttag_text()) or "")
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "a" and self._links:
             url, start = self._links.pop()
             target = unnamed_target(url, "".join(self.parts[start:])) if url else ""
-            self.parts.append(f"</a> ({html.escape(target)})" if target else "</a>")
+            end = "</a>" if may_link(url) else ""
+            self.parts.append(f"{end} ({html.escape(target)})" if target else end)
         else:
             self.parts.append(f"</{tag}>")
 
