@@ -266,3 +266,5 @@ def test_a_call_that_may_change_something_does_not_say_that_it_looks() -> None:
     for sensitive, verb in ((True, "works on"), (False, "looks at")):
         gist = find_gist(s.ToolExecution(call=code, sensitive=sensitive), "")
         assert gist.title == f"{verb} known: append"
+    asked = s.ToolExecution(call=code, question=s.Question(text="Who looks at it?"))
+    assert find_gist(asked, "Who looks at it?").title == "Who looks at it?"

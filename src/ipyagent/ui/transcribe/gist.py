@@ -28,7 +28,7 @@ def find_gist(execution: schema.ToolExecution, summary: str) -> transcript.Gist:
     """Return the gist of a call; `summary` is its own where that says more than its arguments."""
     kind, title = _find_kind(execution), summary or _find_title(execution)
     if kind != "look":  # a method may change what it is called on
-        title = title.replace("looks at ", "works on ", 1)
+        title = re.sub(r"\Alooks at ", "works on ", title)
     return transcript.Gist(
         kind=kind,
         title=shorten(title, LINE),
