@@ -81,8 +81,8 @@ _LONG = 20_000
 
 _PLOTTING = word_set("alt altair ax axes axs go matplotlib plotly plt px seaborn sns")
 _LIBRARIES = _PLOTTING | word_set(
-    "datetime duckdb json math np numpy os pandas pd pl polars re requests scipy shutil sklearn "
-    "sm smf sp sqlite3 sys time"
+    "asyncio datetime duckdb json math np numpy os pandas pd pl polars re requests scipy shutil "
+    "sklearn sm smf sp sqlite3 subprocess sys time warnings"
 )
 """Names under which libraries are known, also where an earlier cell has imported them."""
 
@@ -281,7 +281,8 @@ class _Code:
             if isinstance(each, ast.Subscript):
                 parts = [*ast.walk(each.slice)]
             elif isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
-                parts = [part for argument in each.args for part in ast.walk(argument)]
+                arguments = [] if _root(each) in self.libraries else each.args
+                parts = [part for argument in arguments for part in ast.walk(argument)]
             elif isinstance(each, ast.Attribute) and id(each) not in self.called:
                 is_own = _root(each) not in self.libraries and each.attr not in _ACCESSORS
                 found += [each.attr] if is_own else []
