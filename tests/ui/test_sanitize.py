@@ -88,6 +88,13 @@ def test_links_tell_nothing_to_where_they_lead():
     assert html == '<a href="https://x.example" rel="noopener noreferrer">x</a> (x.example)'
 
 
+def test_cells_keep_their_colors_and_no_other_background():
+    cells = [f"<td bgcolor={each!r}>1</td>" for each in ("#ffff00", "red", "url(x)", "#ff0")]
+    kept = safe_html(f"<table><tr>{''.join(cells)}</tr></table><p bgcolor='#ffff00'>x</p>")
+    assert kept.count("bgcolor") == 1
+    assert '<td bgcolor="#ffff00">1</td>' in kept
+
+
 def test_tables_keep_their_alignment():
     assert '<td align="right">1</td>' in markdown_to_html("|a|\n|--:|\n|1|")
 

@@ -92,7 +92,7 @@ _CELLS = (_TABLES - {"table"}) | {"br", "img", "script", "style"}
 """Elements that do not nest in each other, nor reopen what was left open."""
 _START = re.compile(r"<([a-z][^\s/<>]*+)[^<>]*+>?", re.IGNORECASE)
 _MOST_BLOCKS, _MOST_NODES = 500, 200_000
-_CELL = {"align", "colspan", "rowspan"}
+_CELL = {"align", "bgcolor", "colspan", "rowspan"}
 _ATTRIBUTES = {
     "a": {"href"},
     "code": {"class"},
@@ -104,6 +104,7 @@ _ATTRIBUTES = {
 }
 _SCHEMES = {"data", "http", "https", "mailto"}
 _LANGUAGE = re.compile(r"language-[\w+#-]{1,40}")
+_COLOR = re.compile("#[0-9a-f]{6}")
 _NUMBER_OR_SIDE = re.compile(r"\d{1,4}|left|right|center")
 
 
@@ -205,9 +206,8 @@ def _tidy_attribute(tag: str, name: str, value: str) -> str | None:
         return value
     if name in ("alt", "rel", "src"):
         return value
-    if name == "class":
-        return value if _LANGUAGE.fullmatch(value) else None
-    return value if _NUMBER_OR_SIDE.fullmatch(value) else None
+    pattern = {"class": _LANGUAGE, "bgcolor": _COLOR}.get(name, _NUMBER_OR_SIDE)
+    return value if pattern.fullmatch(value) else None
 
 
 def _strict_attribute(tag: str, name: str, value: str) -> str | None:
