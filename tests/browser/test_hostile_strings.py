@@ -54,7 +54,7 @@ def test_python_alone_draws_hostile_strings_as_text(site: Site, page: Page) -> N
 def test_the_gate_alone_lets_no_hostile_html_through(site: Site, page: Page) -> None:
     """As if nothing had been escaped: parts of a card, and blocks of a text."""
     watch = Watch(page, site.url)
-    texts = [*ATOMS, *strings(1_000), *(SHADOW.format(each) for each in ATOMS)]
+    texts = [*ATOMS, *strings(1_000), *(SHADOW.format(each) for each in ATOMS), NAMED]
     blocks = {"r": '<div class="ipyagent-card"></div>', "r/x": '<div class="ia-markdown"></div>'}
     for number, text in enumerate(texts):
         blocks |= {f"r/x/{number}": text, f"r/n{number}": text}
@@ -73,6 +73,9 @@ def test_the_gate_alone_lets_no_hostile_html_through(site: Site, page: Page) -> 
 
 
 SHADOW = "<div><template shadowrootmode=closed shadowrootclonable>{}</template></div>"
+
+# Names that take properties of the document in which they are parsed.
+NAMED = "<img name=createElement><img name=createDocumentFragment><img name=body>"
 
 OURS = re.compile(r"(tex2jax|mathjax)_ignore|language-[\w+#-]+")
 

@@ -42,6 +42,8 @@ def _is_harmless(tag: Tag, name: str, value: str, ours: dict[str, set[str]]) -> 
     match tag.name, name:
         case "a", "href":
             return WEB.match(value) is not None
+        case "td" | "th", "bgcolor":
+            return re.fullmatch("#[0-9a-f]{6}", value) is not None
         case "code", "class":
             return bool(LANGUAGE.fullmatch(value)) or (
                 value == FORMULA and formula_html(tag.text) != ""

@@ -29,6 +29,9 @@ FORMULAS = [
     "(about $x$).",
     "**$x$**",
     "$\\text{a \\$ sign}$",
+    "5 $\\mu$m",
+    "5$\\mu$m",
+    "$\\approx$5",
 ]
 
 PRICES_AND_OTHERS = [
@@ -47,6 +50,7 @@ PRICES_AND_OTHERS = [
     "$$\nx\n\ny\n$$",
     "a \\( b",
     "$a `b$ c`",
+    "\\\\host\\C$\\users and D$\\data",
 ]
 
 

@@ -65,7 +65,11 @@ def test_bitmaps_in_the_page_are_kept():
         ("[good.example](https://good.example@evil.example)", "good.example (evil.example)"),
         ("[аpple.com](https://аpple.com)", "аpple.com (xn--pple-43d.com)"),
         ("[write](mailto:a@b.example)", "write (a@b.example)"),
-        ("[out](/logout)", "out"),
+        ("[out](/logout)", "out (/logout)"),
+        ("[the report](q3/report.md)", "the report (q3/report.md)"),
+        ("[report.md](report.md)", "report.md"),
+        ("[above](#above)", "above"),
+        ("[x](data:text/csv,a)", "[x](data:text/csv,a)"),
     ],
 )
 def test_a_link_tells_where_it_leads(link: str, shown: str):
@@ -75,9 +79,20 @@ def test_a_link_tells_where_it_leads(link: str, shown: str):
     assert BeautifulSoup(html, "html.parser").get_text().strip() == shown
 
 
+def test_a_file_within_a_link_is_not_told():
+    assert safe_html("<a download href='data:text/csv;base64,YQ=='>Download</a>") == "Download"
+
+
 def test_links_tell_nothing_to_where_they_lead():
     html = safe_html("<a href='https://x.example' target=_blank>x</a>")
     assert html == '<a href="https://x.example" rel="noopener noreferrer">x</a> (x.example)'
+
+
+def test_cells_keep_their_colors_and_no_other_background():
+    cells = [f"<td bgcolor={each!r}>1</td>" for each in ("#ffff00", "red", "url(x)", "#ff0")]
+    kept = safe_html(f"<table><tr>{''.join(cells)}</tr></table><p bgcolor='#ffff00'>x</p>")
+    assert kept.count("bgcolor") == 1
+    assert '<td bgcolor="#ffff00">1</td>' in kept
 
 
 def test_tables_keep_their_alignment():

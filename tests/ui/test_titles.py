@@ -8,6 +8,7 @@ import textwrap
 import pytest
 from sample import call
 
+from growth import LINEAR, growth
 from ipyagent import schema as s
 from ipyagent.ui.transcribe.gist import find_gist, title_code
 
@@ -226,6 +227,11 @@ def test_code_has_a_title_that_says_what_is_read_or_made(title: str, code: str) 
     ("code", "title"),
     [
         ("# Compute the mean.\nx = 1", "Compute the mean."),
+        ("# ------\n# == Load ==\n# ------\nx = 1", "Load"),
+        ("#!/usr/bin/env python\n# %%\nx = 1", "makes x"),
+        ("models['a'] = Ridge().fit(X, y)", "sets a of models, fits Ridge"),
+        ("self.model = m.fit(X, y)", "sets model of self, fits m"),
+        ("_ = m.fit(X, y)", "fits m"),
         ('files = ["a.csv", "b.csv"]\nq = pd.concat([pd.read_csv(f) for f in files])',
          "reads 2 files → q"),
         ("q = []\nfor f in fs:\n    q.append(pd.read_csv(f))\nx = 5\ns = pd.concat(q)",
@@ -239,6 +245,9 @@ def test_code_has_a_title_that_says_what_is_read_or_made(title: str, code: str) 
         ("x = s.str.replace('\\d', '')", "makes x from s"),
         ("%time\ndf.a.sum()", "looks at df: a"),
         ("print('select an item from list')", "looks at list"),
+        ("warnings.filterwarnings('ignore')\ndf.describe()", "looks at df: describe"),
+        ("df.select(pl.col('a'))", "looks at df: a"),
+        ("subprocess.run(['ls', '-l'])", "runs 1 line"),
         ("1 / 0", "runs 1 line"),
         ("((((", "runs 1 line"),
         ("(" * 30_000 + "\n1", "runs 2 lines"),
@@ -249,8 +258,16 @@ def test_a_title_is_no_more_than_what_the_code_names(code: str, title: str) -> N
     assert title_code(code) == title
 
 
+@pytest.mark.parametrize("piece", ["x = m.fit(a)\n", "y.a = 1\n", "px.line(a).show()\n"])
+def test_a_title_takes_linear_time(piece: str) -> None:
+    title = title_code.__wrapped__
+    assert growth(lambda count: title(piece * count), 100) < LINEAR
+
+
 def test_a_call_that_may_change_something_does_not_say_that_it_looks() -> None:
     code = call("c1", "run_python", {"code": "known.append(3)"})
     for sensitive, verb in ((True, "works on"), (False, "looks at")):
         gist = find_gist(s.ToolExecution(call=code, sensitive=sensitive), "")
         assert gist.title == f"{verb} known: append"
+    asked = s.ToolExecution(call=code, question=s.Question(text="Who looks at it?"))
+    assert find_gist(asked, "Who looks at it?").title == "Who looks at it?"

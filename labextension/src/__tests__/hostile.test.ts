@@ -1,6 +1,6 @@
 import DOMPurify from 'dompurify';
 import MarkdownIt from 'markdown-it';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 
 import type { SavedRun } from '../lab/outputs';
 import type { Snapshot } from '../protocol';
@@ -168,6 +168,31 @@ function naively(html: string): string[] {
   const templates = [...page.querySelectorAll('template')].flatMap(({ content }) => harm(content));
   return [...harm(page.body), ...templates];
 }
+
+describe('with names that documents have', () => {
+  const names = ['createElement', 'createDocumentFragment'] as const;
+
+  it('the gate goes on to build', async () => {
+    const { implementation } = document;
+    const create = implementation.createHTMLDocument.bind(implementation);
+    const spy = vi.spyOn(implementation, 'createHTMLDocument').mockImplementation(() => {
+      const page = create();
+      names.forEach(name => {
+        // As in browsers: https://html.spec.whatwg.org/#dom-document-nameditem
+        const get = (own: unknown) => () => page.querySelector(`img[name="${name}"]`) ?? own;
+        Object.defineProperty(page, name, { get: get(page[name].bind(page)) });
+      });
+      return page;
+    });
+    vi.resetModules();
+    const gate = await import('../view/sanitize');
+    spy.mockRestore();
+    const images = names.map(name => `<img name="${name}">`).join('');
+    const [first, second] = [1, 2].map(() => gate.sanitizeText(`${images}<b>x</b>`));
+    expect(first.querySelector('b')?.textContent).toBe('x');
+    expect(second.querySelectorAll('[name]')).toHaveLength(0);
+  });
+});
 
 describe('without the defence', () => {
   it.each(HTML_VECTORS)('%j as markup does harm', text => {

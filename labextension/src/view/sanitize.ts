@@ -48,9 +48,12 @@ const AROUND_DRAWING = '.ia-media > p';
 
 const WEB_LINK = /^(https?:|mailto:)/i;
 
-/** A document without a window, where nothing runs and nothing is fetched. */
+/**
+ * Documents without a window, where nothing runs and nothing is fetched: one that builds, and one
+ * that parses, whose properties HTML may take by names, such as that of an image.
+ */
 const inert = document.implementation.createHTMLDocument();
-const parser = inert.body; // not by its name later, which HTML may take
+const parser = document.implementation.createHTMLDocument().body;
 
 /** Return a part of a card as safe nodes; its first step has that number. */
 export function sanitizeCard(

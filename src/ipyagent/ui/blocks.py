@@ -238,7 +238,7 @@ def _fold_line(steps: Sequence[transcript.Step]) -> str:
     looks = counts.pop("look", 0)
     named = {1: "Looked once", 2: "Looked twice"}.get(looks, f"Looked {looks} times")
     others = (plural(n, kind) if kind in _ICONS else f"{n} {kind}" for kind, n in counts.items())
-    title = words.join_facts([named if looks else "", *others]) or "Thought"
+    title = escape(words.join_facts([named if looks else "", *others]) or "Thought")
     changes = list(dict.fromkeys(each for call in calls for each in call.gist.changes))
     more = f" <small>… {len(changes) - _CHIPS} more</small>" if len(changes) > _CHIPS else ""
     icon = _icon("change" if "change" in counts else "look") if calls else ""
@@ -284,7 +284,7 @@ def _plan_step(step: transcript.PlanStep) -> str:
         _glyph(step) if is_begun else "",
         element("b", "summary", note or name),
         element("small", "duration", name if note else ""),
-        element("em", "decision", step.verdict),
+        verdict_html(step.verdict),
     ]
     body = [
         _effects(step.effects, with_media=True) if step.effects else "",
@@ -347,7 +347,7 @@ def _user_text(text: transcript.UserText) -> str:
 def _thinking(thinking: transcript.Fold, *, is_growing: bool) -> str:
     """Return the model's thinking; while it grows, without its words."""
     text = "<p></p>" if is_growing else markdown_to_html(thinking.text)
-    title, body = f"<em>{thinking.title}</em>", f'<div class="ia-markdown">{text}</div>'
+    title, body = f"<em>{escape(thinking.title)}</em>", f'<div class="ia-markdown">{text}</div>'
     public = 'class="ia-thinking" data-ipyagent="thinking"'
     return details(title, body, public, is_open=thinking.is_open)
 
@@ -367,16 +367,15 @@ def _call_line(call: transcript.Call) -> str:
     is_done = call.status is ToolStatus.SUCCESS and not call.is_dry
     title, outcome = escape(call.gist.title), escape(words.outcome_line(call))
     title = f"<s>{title}</s>" if "taken back" in call.badge else title
-    verdict = "" if call.verdict == "looked" else escape(call.verdict)
     is_long = call.duration and not call.duration.startswith("0.")
     parts = [
         _icon(call.gist.kind) if is_done else _glyph(call),
         element("span", "summary", title),
-        element("mark", "badge", call.badge),
+        element("mark", "badge", escape(call.badge)),
         *map(_chip, call.gist.changes),
-        verdict_html(verdict),
+        "" if call.verdict == "looked" else verdict_html(call.verdict),
         element("samp", "outcome", outcome),
-        element("small", "duration", call.duration if is_long else ""),
+        element("small", "duration", escape(call.duration) if is_long else ""),
     ]
     return " ".join(filter(None, parts))
 
@@ -389,14 +388,14 @@ def _glyph(of: transcript.Call | transcript.PlanStep) -> str:
     return glyph_html(of.status, of.glyph, of.status_text)
 
 
-def glyph_html(status: ToolStatus, glyph: str, text: str) -> str:
-    """Return the sign of a status that stands out."""
-    return f'<span class="ia-glyph ia-{status}" title="{text}">{glyph}</span>'
+def glyph_html(state: str, glyph: str, text: str) -> str:
+    """Return the sign of a state that stands out."""
+    return f'<span class="ia-glyph ia-{state}" title="{escape(text)}">{escape(glyph)}</span>'
 
 
 def verdict_html(verdict: str) -> str:
     """Return how a call was decided, for its line; or ""."""
-    return element("em", "decision", verdict)
+    return element("em", "decision", escape(verdict))
 
 
 def _chip(change: transcript.EffectLine) -> str:
@@ -407,7 +406,8 @@ def _call_body(call: transcript.Call, name: str) -> str:
     """Return all of a call; what is to be known of one that waits stands above its code."""
     is_asked = call.status is ToolStatus.AWAITING_APPROVAL
     preview, question = call.request.preview, call.question
-    caption = words.join_facts([name, escape(preview.caption) if preview else "", call.duration])
+    facts = words.join_facts([preview.caption if preview else "", call.duration])
+    caption = words.join_facts([name, escape(facts)])
     if question:
         # The form has the choices.
         asked = element("p", "question", escape(reveal(question.text)))

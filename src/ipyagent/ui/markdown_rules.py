@@ -38,9 +38,13 @@ _REACH = 5_000
 
 _CLOSING = {"$$": "$$", "\\[": "\\]", "\\(": "\\)"}
 
-_DOLLARS = re.compile(r"\$(?![\s$])(?:[^$\\`]|\\.)*?(?<!\s)\$(?![\w$])", re.DOTALL)
+_COMMAND = r"\$\\[a-zA-Z]"
+_DOLLARS = re.compile(
+    rf"(?P<command>(?={_COMMAND}))?\$(?![\s$])(?:[^$\\`]|\\.)*?(?<!\s)\$(?(command)(?!\$)|(?![\w$]))",
+    re.DOTALL,
+)
 """The next dollar closes it or there is none: no space inside beside a dollar, no digit or letter
-after the last, so that "$5 and $10" are prices."""
+after the last, so that "$5 and $10" are prices. No price begins with a command, as "5 $\\mu$m"."""
 
 
 def with_formulas(parser: MarkdownIt) -> MarkdownIt:
@@ -79,7 +83,8 @@ def _length(text: str, before: str) -> int:
     if closing := _CLOSING.get(text[:2]):
         end = text.find(closing, 2)
         return end + 2 if end > 2 else 0
-    if not text.startswith("$") or re.match(r"\w", before):
+    is_word = re.match(r"\w", before) and not (before.isdigit() and re.match(_COMMAND, text))
+    if not text.startswith("$") or is_word:
         return 0
     found = _DOLLARS.match(text)
     return found.end() if found else 0

@@ -97,7 +97,7 @@ def _section(
 ) -> Iterator[Block]:
     """Yield a section that can be folded, with its rows; nothing without any."""
     if lines := [*lines]:
-        head = f"<summary><h3>{title}</h3> <small>{badge or len(lines)}</small></summary>"
+        head = f"<summary><h3>{title}</h3> <small>{escape(badge) or len(lines)}</small></summary>"
         html = f'<details class="ia-section ia-section-{key}" open>{head}\n</details>'
         yield Block(key, "", html, own=own)
         yield Block(f"{key}/", key, '<ul class="ia-rows"></ul>')
@@ -145,7 +145,7 @@ def _step(name: str, step: schema.PlanStep, status: schema.ToolStatus) -> Line:
 
 
 def _task(name: str, todo: Todo) -> Line:
-    glyph = _glyph(todo.status, todo.status_text, todo.glyph)
+    glyph = glyph_html(todo.status, todo.glyph, todo.status_text)
     return Line(name, _row(glyph, escape(reveal(todo.text))))
 
 
@@ -245,11 +245,7 @@ def draw_usage(runs: int, tokens: int, cost: float | None) -> Iterator[Block]:
 
 
 def _state_glyph(state: State, text: str) -> str:
-    return _glyph(state, text, _GLYPHS[state])
-
-
-def _glyph(state: str, text: str, glyph: str) -> str:
-    return f'<span class="ia-glyph ia-{state}" title="{escape(text)}">{glyph}</span>'
+    return glyph_html(state, _GLYPHS[state], text)
 
 
 def _jump(cell_id: str | None, label: str, what: str) -> RowButton:

@@ -73,7 +73,7 @@ def _figure(url: str, label: str) -> str:
 
 def fold_html(fold: transcript.Fold) -> str:
     """Return a text of others behind its title."""
-    return details(fold.title, pre(fold.text), is_open=fold.is_open)
+    return details(escape(fold.title), pre(fold.text), is_open=fold.is_open)
 
 
 def note_html(text: str) -> str:

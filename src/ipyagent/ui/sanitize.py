@@ -56,6 +56,8 @@ def not_loaded(alt: str, url: str) -> str:
 
 def unnamed_target(url: str, text: str) -> str:
     """Return the target of a link, or "" if its own text is that address or host."""
+    if not may_link(url):  # a file, or a place in the text itself
+        return "" if url.startswith("#") or ":" in url or url in text else url
     try:
         parts = urlsplit(url)
         # A look-alike host is recognizable in its ASCII form.
@@ -90,7 +92,7 @@ _CELLS = (_TABLES - {"table"}) | {"br", "img", "script", "style"}
 """Elements that do not nest in each other, nor reopen what was left open."""
 _START = re.compile(r"<([a-z][^\s/<>]*+)[^<>]*+>?", re.IGNORECASE)
 _MOST_BLOCKS, _MOST_NODES = 500, 200_000
-_CELL = {"align", "colspan", "rowspan"}
+_CELL = {"align", "bgcolor", "colspan", "rowspan"}
 _ATTRIBUTES = {
     "a": {"href"},
     "code": {"class"},
@@ -102,6 +104,7 @@ _ATTRIBUTES = {
 }
 _SCHEMES = {"data", "http", "https", "mailto"}
 _LANGUAGE = re.compile(r"language-[\w+#-]{1,40}")
+_COLOR = re.compile("#[0-9a-f]{6}")
 _NUMBER_OR_SIDE = re.compile(r"\d{1,4}|left|right|center")
 
 
@@ -200,17 +203,17 @@ def says_something(safe: str) -> bool:
 
 def _tidy_attribute(tag: str, name: str, value: str) -> str | None:
     if name == "href":
-        return value if may_link(value) else None
+        return value
     if name in ("alt", "rel", "src"):
         return value
-    if name == "class":
-        return value if _LANGUAGE.fullmatch(value) else None
-    return value if _NUMBER_OR_SIDE.fullmatch(value) else None
+    pattern = {"class": _LANGUAGE, "bgcolor": _COLOR}.get(name, _NUMBER_OR_SIDE)
+    return value if pattern.fullmatch(value) else None
 
 
 def _strict_attribute(tag: str, name: str, value: str) -> str | None:
-    if name == "src":
-        return value if may_show(value) else None
+    may_be = {"src": may_show, "href": may_link}.get(name)
+    if may_be:
+        return value if may_be(value) else None
     return _tidy_attribute(tag, name, value)
 
 
@@ -233,13 +236,15 @@ class _Rewriter(HTMLParser):
             return
         if tag == "a":
             self._links.append((values.get("href", ""), len(self.parts) + 1))
-        self.parts.append(self.get_starttag_text() or "")
+        is_kept = tag != "a" or may_link(values.get("href", ""))
+        self.parts.append((is_kept and self.get_starttag_text()) or "")
 
     def handle_endtag(self, tag: str) -> None:
         if tag == "a" and self._links:
             url, start = self._links.pop()
             target = unnamed_target(url, "".join(self.parts[start:])) if url else ""
-            self.parts.append(f"</a> ({html.escape(target)})" if target else "</a>")
+            end = "</a>" if may_link(url) else ""
+            self.parts.append(f"{end} ({html.escape(target)})" if target else end)
         else:
             self.parts.append(f"</{tag}>")
 

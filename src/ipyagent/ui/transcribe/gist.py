@@ -11,6 +11,7 @@ import builtins
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import takewhile
 
 from ipyagent import schema
 from ipyagent.plaintext import join_some, plural, word_set
@@ -27,7 +28,7 @@ def find_gist(execution: schema.ToolExecution, summary: str) -> transcript.Gist:
     """Return the gist of a call; `summary` is its own where that says more than its arguments."""
     kind, title = _find_kind(execution), summary or _find_title(execution)
     if kind != "look":  # a method may change what it is called on
-        title = title.replace("looks at ", "works on ", 1)
+        title = re.sub(r"\Alooks at ", "works on ", title)
     return transcript.Gist(
         kind=kind,
         title=shorten(title, LINE),
@@ -80,8 +81,8 @@ _LONG = 20_000
 
 _PLOTTING = word_set("alt altair ax axes axs go matplotlib plotly plt px seaborn sns")
 _LIBRARIES = _PLOTTING | word_set(
-    "datetime duckdb json math np numpy os pandas pd pl polars re requests scipy shutil sklearn "
-    "sm smf sp sqlite3 sys time"
+    "asyncio datetime duckdb json math np numpy os pandas pd pl polars re requests scipy shutil "
+    "sklearn sm smf sp sqlite3 subprocess sys time warnings"
 )
 """Names under which libraries are known, also where an earlier cell has imported them."""
 
@@ -110,10 +111,12 @@ _ASIDE = ("makes", "looks at", "imports")
 
 @lru_cache(maxsize=64)
 def title_code(code: str) -> str:
-    """Return a title for code: the comment that it begins with, else what its names tell."""
+    """Return a title for code: the comment that it begins with, else what its names say."""
     begin = code[:_LONG].strip()
-    if begin.startswith("#"):
-        return begin.partition("\n")[0].lstrip("# ")
+    comment = takewhile(lambda line: line.startswith("#"), begin.split("\n"))
+    lines = (line.strip("#%=*~- \t") for line in comment if not line.startswith("#!"))
+    if words := next(filter(None, lines), ""):
+        return words
     tree = try_parse(_MAGIC.sub(r"\1pass", _ESCAPE.sub("_", begin)))
     facts = {verb: [*dict.fromkeys(names)] for verb, names in _Code(tree).facts()} if tree else {}
     found = [verb for verb, names in facts.items() if names]
@@ -138,7 +141,9 @@ class _Code:
         self.libraries = _LIBRARIES | {(a.asname or a.name).partition(".")[0] for _, a in names}
         self.assigned = [*_assignments(tree.body)]
         self.plotting = _PLOTTING
+        self.drawn = {*self._find_plots()}
         self.plotting |= {n for names, value in self.assigned if self._plots(value) for n in names}
+        self.drawn = {*self._find_plots()}
         stored = (e for e in self.nodes if isinstance(getattr(e, "ctx", None), ast.Store))
         arguments = (each.arg for each in self.nodes if isinstance(each, ast.arg))
         self.bound = {*arguments, *(name for each in stored for name in _names(each))}
@@ -162,7 +167,7 @@ class _Code:
         yield "reads", read or [each for each in inputs if opened and each not in own]
         yield "calls", [each for each in _files(self.tree) if "://" in each and not read]
         yield "plots", self._list_plots()
-        yield "fits", (self._target(call) for call in self.calls if _name(call) == "fit")
+        yield "fits", self._list_fitted()
         defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         yield "defines", (each.name for each in self.tree.body if isinstance(each, defined))
         yield "makes", _name_with(own and made, "from", [e for e in inputs if e not in own])
@@ -186,17 +191,21 @@ class _Code:
         """Return the files in calls of functions with these names."""
         return [f for call in self.calls if names.fullmatch(_name(call)) for f in _files(call)]
 
+    def _find_plots(self) -> Iterator[ast.Call]:
+        """Yield the calls that draw."""
+        for call in self.calls:
+            if isinstance(call.func, ast.Attribute):
+                above = getattr(call.func.value, "attr", "")  # as in `sales.plot.bar()`
+                if _root(call) in self.plotting or any(map(_PLOT.fullmatch, (_name(call), above))):
+                    yield call
+
     def _plots(self, value: ast.AST) -> bool:
         """Return whether a part has a call that draws."""
-        for call in ast.walk(value):
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
-                above = getattr(call.func.value, "attr", "")  # as in `sales.plot.bar()`
-                if {_root(call)} & self.plotting or any(map(_PLOT.fullmatch, (_name(call), above))):
-                    return True
-        return False
+        return not self.drawn.isdisjoint(ast.walk(value))
 
     def _list_plots(self) -> list[str]:
-        drawn = [each for each in self.calls if self._plots(each)]
+        chained = {getattr(each.func, "value", None) for each in self.drawn}
+        drawn = [each for each in self.calls if each in self.drawn and each not in chained]
         found = [name for call in drawn for name in self.inputs(call, bound=True)]
         return found or [*map(_root, drawn)]
 
@@ -256,10 +265,13 @@ class _Code:
         what = [*labels] if len(labels) < 2 else [plural(len(labels), "column")]
         return _name_with(what, "of", [*labels.values()])
 
-    def _target(self, call: ast.Call) -> str:
-        """Return the variable that a call's result is bound to, else the one that is called."""
-        parts = ((names, ast.walk(value)) for names, value in self.assigned)
-        return next((names[0] for names, inside in parts if call in inside), _root(call))
+    def _list_fitted(self) -> list[str]:
+        """Return the variables that fitted models are bound to, else those that are fitted."""
+        bound: dict[int, str] = {}
+        for names, value in reversed(self.assigned):
+            bound.update((id(part), names[0]) for part in ast.walk(value) if names)
+        fits = (call for call in self.calls if _name(call) == "fit")
+        return [bound.get(id(call)) or _root(call) for call in fits]
 
     def _labels(self) -> list[str]:
         """Return columns and attributes that are named."""
@@ -269,7 +281,8 @@ class _Code:
             if isinstance(each, ast.Subscript):
                 parts = [*ast.walk(each.slice)]
             elif isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
-                parts = [part for argument in each.args for part in ast.walk(argument)]
+                arguments = [] if _root(each) in self.libraries else each.args
+                parts = [part for argument in arguments for part in ast.walk(argument)]
             elif isinstance(each, ast.Attribute) and id(each) not in self.called:
                 is_own = _root(each) not in self.libraries and each.attr not in _ACCESSORS
                 found += [each.attr] if is_own else []
