@@ -183,11 +183,17 @@ class Dispatcher:
             if tasks and not checked.tool.parallel:
                 self._earlier[call.id] = [*tasks]
             tasks.append(asyncio.ensure_future(self._run_call(call, execution, checked)))
+        if not tasks:
+            return
         try:
-            await asyncio.gather(*tasks)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         finally:
             for task in tasks:
                 task.cancel()
+            # One that runs takes a moment to end, and another one that only waits does not.
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            task.result()
 
     def _announce_call(
         self, call: ToolCall, checked: CheckedCall | BaseException
