@@ -134,7 +134,6 @@ class Dispatcher:
         self._earlier: dict[str, list[asyncio.Future[None]]] = {}
         """What a call waits for before it runs, by the ids of the calls."""
         self._recording: asyncio.Future[None] | None = None
-        self._journal_error: JournalError | None = None
         self.unattended_reasons: list[str] = []
         """Reasons of calls that did not run because nobody could be asked."""
 
@@ -157,8 +156,6 @@ class Dispatcher:
                 self._announce_call(call, each) for call, each in zip(group, checks, strict=True)
             ]
             await self._run_group([each for each in begun if each])
-            if self._journal_error is not None:
-                raise self._journal_error
 
     def close(self, note: str, *, interrupted: bool = False) -> None:
         """Give every call a result; `note` is the result of calls that never ran."""
@@ -271,8 +268,8 @@ class Dispatcher:
         assert pending.finding is not None  # noqa: S101
         self._record_decision(call, answer)
         self._emit(ToolRunning(step=self.step, call_id=call.id))
-        if pending.finding.adoption is not None and not await self._record_intent(call):
-            return
+        if pending.finding.adoption is not None:
+            await self._record_intent(call)
         duration = pending.finding.rehearsal.duration
         self._update_execution(call.id, started_at=now(), duration=duration)
         try:
@@ -367,8 +364,7 @@ class Dispatcher:
 
     async def _execute_call(self, call: ToolCall, tool: Tool, arguments: JsonDict) -> None:
         self._emit(ToolRunning(step=self.step, call_id=call.id))
-        if not await self._record_intent(call):
-            return
+        await self._record_intent(call)
         if self.context.rehearsal is not None:
             await self.context.rehearsal.wait_until_loaded()
         threads, rehearsal = self.context.threads, self._executions[call.id].rehearsal
@@ -406,16 +402,14 @@ class Dispatcher:
 
         await tell_output(running.recent_text, self.context.stream.redactor, tell)
 
-    async def _record_intent(self, call: ToolCall) -> bool:
-        """Return whether it is on the disk that the call runs; if not, set its result."""
+    async def _record_intent(self, call: ToolCall) -> None:
+        """Wait until it is on the disk that the call runs; else set its result, and raise."""
         try:
             await self._wait_until_recorded()
         except JournalError as error:
-            self._journal_error = error
             note = f"{call.name} was not run, because its intent could not be recorded: {error}"
             self._finish_call(call.id, ToolStatus.FAILED, ToolResult.failure(note))
-            return False
-        return True
+            raise
 
     async def _wait_until_recorded(self) -> None:
         """Wait for the journal; calls about to run in parallel share one flush."""
