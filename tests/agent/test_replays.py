@@ -159,6 +159,7 @@ def test_fresh_asks_the_model_and_replay_fails_without_a_recording(kernels: Kern
         ({"allowed_tools": ["send"]}, "the options that change what is asked differs"),
         ({"tools": ()}, "the user's own tools differs"),
         ({"request": {"replay": "always", "session_name": "b"}}, "the options .* differs"),
+        ({"request": {"replay": "always", "about": "2"}}, "the options .* differs"),
     ],
 )
 def test_what_differs_from_the_nearest_recording_is_named(
