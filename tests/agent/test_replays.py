@@ -33,6 +33,7 @@ from ipyagent.schema import (
 from ipyagent.store.journal import Journal
 from ipyagent.tools.base import tool
 from ipyagent.ui.static_html import saved_bundle
+from open_notebooks import MemoryPage, cell, desktop
 
 CELL = {"replay": "auto"}
 ADD = call("run_python", code="total = sum(numbers)\nprint(total)")
@@ -313,6 +314,24 @@ def test_the_user_is_asked_how_a_replay_goes_on(kernels: Kernels, choice: str, o
 
 
 # -- calls that are not repeated
+
+
+def test_changes_of_cells_are_not_made_again_in_the_notebook_that_has_them(
+    kernels: Kernels, tmp_path: Path
+) -> None:
+    page = MemoryPage({None: [cell(each, each) for each in ("agent", "first", "second")]})
+
+    def start() -> Lab:
+        lab = kernels.start()
+        lab.environment.toolset.open_notebooks = lambda: desktop(page, folder=tmp_path)
+        return lab
+
+    edit = call("edit_cell", cell=1, source="changed")
+    kernels.record(start(), edit, call("insert_cell", source="new", index=1), "Done.")
+    run = kernels.replay(start())
+    assert run.stop_reason is StopReason.FINISHED, run.error
+    assert {each.reason for each in run.executions} == {"recorded, not repeated"}
+    assert [each["source"] for each in page.books[None]] == ["agent", "new", "changed", "second"]
 
 
 def test_denied_calls_and_failures_that_changed_nothing_are_not_repeated(

@@ -43,7 +43,8 @@ _LENGTH = 120
 _LISTS = ("list_files", "list_variables", "search_files")
 _NOTE = re.compile(r"… .*|\((empty|no matches|not searched: .*)\)|There are no variables.*")
 """A line of a listing that is not an entry."""
-_EDITS = ("write_file", "edit_file", "delete_file")
+_CELLS = ("insert_cell", "edit_cell")
+_EDITS = ("write_file", "edit_file", "delete_file", *_CELLS)
 _SERVICES = ("mcp_", "api_", "call_tool", "find_tools")
 
 NOT_REPEATED = "recorded, not repeated"
@@ -299,6 +300,8 @@ class Recording:
         files = result.files if execution.call.name in _EDITS else ()
         if files and all(self.digest_of(each.path) == each.after for each in files):
             return NOTHING_TO_DO.format(path=", ".join(each.path for each in files))
+        if execution.call.name in _CELLS and not files:
+            return NOT_REPEATED  # an open notebook has it, and a number may mean another cell now
         if not self.repeats_services and _leads_outside(execution.call.name, toolbox):
             return NOT_REPEATED
         return None
