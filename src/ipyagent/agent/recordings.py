@@ -85,7 +85,9 @@ class Signer:
             secret = read_user_secret().encode() if ids else b""
             for each in run.executions:
                 if each.call.id in ids:
-                    text = digest_json([*place, each.call.name, each.call.arguments, each.concern])
+                    shown = list(filter(None, [find_shown_cell(each)]))
+                    call = [each.call.name, each.call.arguments, each.concern, *shown]
+                    text = digest_json([*place, *call])
                     yield each.call.id, hmac.digest(secret, text.encode(), "sha256").hex()
                 place += _list_covered(each)
 
@@ -102,6 +104,14 @@ def _list_covered(execution: ToolExecution) -> list[object]:
     kept = [execution.question is not None, bool(result and result.lasting)]
     content = list_content(result) if result else None
     return [call.name, call.arguments, str(execution.status), content] + [kept] * any(kept)
+
+
+def find_shown_cell(execution: ToolExecution) -> str | None:
+    """Return the source of the cell that was shown, where the arguments only name it."""
+    preview = execution.preview
+    if preview is None or not preview.place or preview.kind != "code":
+        return None
+    return None if preview.text in execution.call.arguments.values() else preview.text
 
 
 def _is_by_user(execution: ToolExecution) -> bool:
