@@ -7,6 +7,7 @@ is drawn only when there is one, and then stays until it is answered.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -312,7 +313,10 @@ class Dispatcher:
         If the change cannot run, the call stays as it was.
         """
         edited = call.model_copy(update={"arguments": given})
-        found = await check_call(self.context, edited, self.calls)
+        if self._is_open(edited, checked.tool):
+            found: CheckedCall | BaseException = AgentError("another one of this reply is the same")
+        else:
+            found = await check_call(self.context, edited, self.calls)
         if isinstance(found, BaseException):
             self._emit(Notice(text=f"The changed call cannot run, and this one stays: {found}"))
             edited, found = call, checked
@@ -323,6 +327,16 @@ class Dispatcher:
         self._executions[call.id] = execution
         self._emit(ToolEdited(step=self.step, execution=execution))
         await self._run_call(edited, execution, found)
+
+    def _is_open(self, call: ToolCall, tool: Tool) -> bool:
+        """Return whether the same call has not ended elsewhere: tools cannot tell them apart."""
+        others = self._executions.keys() - self._finished - {call.id}
+        calls = [self._executions[each].call for each in others]
+        with contextlib.suppress(AgentError):
+            given = tool.check_arguments(call.arguments)
+            same = (each for each in calls if each.name == call.name)
+            return any(tool.check_arguments(each.arguments) == given for each in same)
+        return False
 
     def _deny_call(self, call: ToolCall, answer: Answer) -> None:
         self._record_decision(call, answer)
