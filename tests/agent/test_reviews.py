@@ -136,6 +136,7 @@ def test_an_edited_one_is_asked_about_again_and_cannot_change_what_another_has_s
         call("look"),
         call("run_python", code="x = 1"),
         call("no_such_tool"),
+        call("delete_file", path="b.txt"),  # where it was copied from
     ],
     ids=str,
 )
