@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import YES, Clock, Lab, call
+from harness import YES, Clock, Lab, Watcher, call
 from ipyagent import schema
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.session.session import Session
@@ -189,6 +189,26 @@ def test_read_only_calls_that_cannot_be_recorded_are_all_not_run(lab: Lab, datab
     run = lab.run([{"calls": [call("look")] * 3}], tools=[look])
     assert ran == []
     assert [e.status for e in run.executions] == [ToolStatus.FAILED] * 3
+
+
+def test_no_question_stays_open_beside_a_change_that_cannot_be_recorded(
+    lab: Lab, database: Path
+) -> None:
+    class Reviewer(Watcher):
+        asks_together = True
+
+        async def ask(self, approval: Approval) -> None:
+            if self.asked:  # the second one stays open
+                self.environment.approvals.decide(self.asked[0].id, YES)
+            self.asked.append(approval)
+
+    lab.view_class = Reviewer
+    break_at(database, "tool_running")
+    calls = [call("write_file", path=f"{each}.txt", content="new") for each in "ab"]
+    run = lab.run([{"calls": calls}, "Never asked."])
+    assert [e.status for e in run.executions] == [ToolStatus.FAILED, ToolStatus.CANCELLED]
+    assert "integer overflow" in (run.error or "")
+    assert lab.environment.approvals.pending() == []
 
 
 def test_a_question_that_cannot_be_recorded_is_not_asked(lab: Lab, database: Path) -> None:

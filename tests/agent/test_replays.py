@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from ipyagent.schema import (
 from ipyagent.store.journal import Journal
 from ipyagent.tools.base import tool
 from ipyagent.ui.static_html import saved_bundle
+from open_notebooks import MemoryPage, cell as a_cell, desktop
 
 CELL = {"replay": "auto"}
 ADD = call("run_python", code="total = sum(numbers)\nprint(total)")
@@ -159,6 +161,7 @@ def test_fresh_asks_the_model_and_replay_fails_without_a_recording(kernels: Kern
         ({"allowed_tools": ["send"]}, "the options that change what is asked differs"),
         ({"tools": ()}, "the user's own tools differs"),
         ({"request": {"replay": "always", "session_name": "b"}}, "the options .* differs"),
+        ({"request": {"replay": "always", "about": "2"}}, "the options .* differs"),
     ],
 )
 def test_what_differs_from_the_nearest_recording_is_named(
@@ -312,6 +315,45 @@ def test_the_user_is_asked_how_a_replay_goes_on(kernels: Kernels, choice: str, o
 
 
 # -- calls that are not repeated
+
+
+def start_beside(page: MemoryPage, kernels: Kernels, root: Path) -> Lab:
+    lab = kernels.start()
+    lab.environment.toolset.open_notebooks = lambda: desktop(page, folder=root)
+    return lab
+
+
+@pytest.mark.parametrize("is_forged", [False, True])
+def test_a_cell_with_other_code_than_was_approved_is_asked_about(
+    kernels: Kernels, tmp_path: Path, is_forged: bool
+) -> None:
+    page = MemoryPage({None: [a_cell("agent", "%%agent"), a_cell("p", "p = 1")]})
+    first, second = start_beside(page, kernels, tmp_path), start_beside(page, kernels, tmp_path)
+    run = kernels.record(first, call("run_cell", cell="p"), "Done.")
+    repeat = partial(kernels.replay, request=CELL | {"recording": run}, answer=NO)
+    assert (repeat(second).stop_reason, second.watcher.asked) == (StopReason.FINISHED, [])
+
+    page.books[None][1]["source"] = "p = 1; other = 2"
+    if is_forged:
+        (preview,) = [each.preview for each in run.executions]
+        object.__setattr__(preview, "text", "p = 1; other = 2")
+    third = start_beside(page, kernels, tmp_path)
+    repeat(third)
+    assert len(third.watcher.asked) == 1
+    assert "other" not in third.variables
+
+
+def test_changes_of_cells_are_not_made_again_in_the_notebook_that_has_them(
+    kernels: Kernels, tmp_path: Path
+) -> None:
+    page = MemoryPage({None: [a_cell(each, each) for each in ("agent", "first", "second")]})
+    edit = call("edit_cell", cell=1, source="changed")
+    first, second = start_beside(page, kernels, tmp_path), start_beside(page, kernels, tmp_path)
+    kernels.record(first, edit, call("insert_cell", source="new", index=1), "Done.")
+    run = kernels.replay(second)
+    assert run.stop_reason is StopReason.FINISHED, run.error
+    assert {each.reason for each in run.executions} == {"recorded, not repeated"}
+    assert [each["source"] for each in page.books[None]] == ["agent", "new", "changed", "second"]
 
 
 def test_denied_calls_and_failures_that_changed_nothing_are_not_repeated(

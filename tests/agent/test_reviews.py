@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from harness import NO, YES, Lab, Watcher, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.recordings import Signer
 from ipyagent.errors import AgentInterrupted
+from ipyagent.kernel.threads import EngineThread
 from ipyagent.schema import ApprovalRequested, Event, Run, ToolFinished, ToolRunning, ToolStatus
 from ipyagent.tools.base import tool
 
@@ -134,6 +136,7 @@ def test_an_edited_one_is_asked_about_again_and_cannot_change_what_another_has_s
         call("look"),
         call("run_python", code="x = 1"),
         call("no_such_tool"),
+        call("delete_file", path="b.txt"),  # where it was copied from
     ],
     ids=str,
 )
@@ -169,6 +172,31 @@ def test_a_stop_in_the_middle_leaves_no_question_and_no_change(lab, monkeypatch,
     assert [each.execution.status for each in ended] == [ToolStatus.CANCELLED] * 2
     assert lab.environment.approvals.pending() == []
     assert [*tmp_path.glob("*.txt")] == []
+
+
+def test_a_stop_waits_a_moment_for_the_one_that_runs_while_another_is_asked_about(
+    lab, monkeypatch, tmp_path
+):
+    engine = EngineThread.current()
+
+    async def turn() -> None:
+        await asyncio.sleep(0)
+
+    @tool(where="thread", sensitive=True, target=lambda name: name)
+    def save(name: str) -> str:
+        """Save."""
+        lab.cell.stop()
+        for _ in range(20):  # until the loop has come to the stop
+            engine.wait_for(turn())
+        return f"Saved {name}."
+
+    monkeypatch.setattr(Reviewer, "decide", staticmethod(lambda asked: [(0, YES)]))
+    calls = [call("save", name=each) for each in ("a", "b")]
+    with pytest.raises(AgentInterrupted):
+        lab.run([{"calls": calls}, "Done."], tools=[save])
+    first, second = lab.session.runs[-1].executions
+    assert (first.status, first.result.output) == (ToolStatus.SUCCESS, "Saved a.")
+    assert second.status is ToolStatus.CANCELLED
 
 
 def test_an_allowed_change_runs_at_once_beside_one_that_is_asked_about(lab, monkeypatch):

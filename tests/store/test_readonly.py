@@ -24,13 +24,16 @@ def test_the_summary_has_the_first_prompt_of_each_session(journal: Journal, path
     session, other = begun(journal, "one"), begun(journal, "100% other")
     journal.begin(started("r1", prompt="Plot it").run, session.id)
     journal.finish("r1", RunStatus.CANCELLED)
-    journal.begin(started("r2", prompt="Then SUM all_of it").run, session.id)
+    journal.begin(started("r2", prompt="Then SUM all_of the Ötzi").run, session.id)
     journal.begin(started("r3", prompt="Now").run, other.id)
     first, second = {session.id: "Plot it"}, {other.id: "Now"}
     assert read_summary(path).prompts == journal.prompts() == first | second
-    found = {each: journal.prompts(each) for each in ("sum ALL_", "0% O", "n", "l%t", "allxof")}
+    found = {
+        each: journal.prompts(each) for each in ("sum ALL_", "Ötz", "0% O", "n", "l%t", "allxof")
+    }
     assert found == {
         "sum ALL_": first,
+        "Ötz": first,
         "0% O": second,
         "n": first | second,
         "l%t": {},

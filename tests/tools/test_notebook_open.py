@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness import YES, Lab, Watcher, call
+from harness import NO, YES, Lab, Watcher, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentError, InvalidArgumentsError, PageError
 from ipyagent.kernel.pages import OpenNotebooks
@@ -244,6 +245,36 @@ def test_new_cells_and_changes_of_others_are_asked_about_together(page: MemoryPa
     assert [each.result.cell for each in run.executions] == ["new1", "last", "new2", "load", "new3"]
 
 
+def test_a_call_that_the_user_makes_equal_to_one_that_waits_takes_nothing_from_it(
+    page: MemoryPage, tmp_path: Path
+):
+    class Equal(Watcher):
+        asks_together = True
+
+        async def ask(self, approval: Approval) -> None:
+            self.asked.append(approval)
+            first, *others = [each.id for each in self.asked]
+            if len(others) == 1:
+                page.books[None].insert(1, cell("twin", "df = mine()"))  # numbers mean others now
+                equal = {"cell": 1, "source": "df = theirs()", "path": None}
+                edited = replace(YES, arguments=equal)
+                self.environment.approvals.decide(others[0], edited)
+            elif len(others) == 2:
+                self.environment.approvals.decide(others[1], NO)
+                self.environment.approvals.decide(first, YES)
+
+    lab = Lab(tmp_path)
+    lab.view_class = Equal
+    lab.environment.toolset.open_notebooks = lambda: desktop(page, folder=tmp_path)
+    calls = [
+        call("edit_cell", cell=1, source="df = theirs()"),
+        call("edit_cell", cell=3, source="df['month']"),
+    ]
+    run = lab.run([{"calls": calls}, "Done."])
+    assert [each.status for each in run.executions] == [ToolStatus.SUCCESS, ToolStatus.DENIED]
+    assert sources(page)[1:3] == ["df = mine()", "df = theirs()"]
+
+
 class Reviewer(Watcher):
     """Approves what waits, the last first, once four questions wait or there is only one more."""
 
@@ -348,7 +379,8 @@ def test_another_notebook_that_is_open_is_changed_in_its_page(tmp_path: Path, pa
     root = tmp_path / "srv"
     root.symlink_to(tmp_path)  # the server's own name for the folder
     tools = around(tmp_path, desktop(page, folder=root / "a" / "b"))
-    tools.edit_cell(0, "2", path="a/other.ipynb")
+    # A copy of this notebook has cells with the same ids.
+    assert tools.edit_cell(0, "2", path="a/other.ipynb").cell == ""
     assert sources(page, "srv/a/other.ipynb") == ["2"]
     assert (sub / "../other.ipynb").read_text() == "on disk"
     assert "(other.ipynb, open, 1 cell)" in tools.read_notebook("a/other.ipynb")

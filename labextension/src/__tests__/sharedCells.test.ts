@@ -8,7 +8,8 @@ import {
   placeOfCall,
   readCells,
   replaceSource,
-  setOutputs
+  setOutputs,
+  WantedRuns
 } from '../lab/sharedCells';
 import type { Overview } from '../protocol';
 import { askAbout } from './story';
@@ -264,6 +265,17 @@ const place = (
   const found = placeOfCall(call, { cells: CELLS, agentCell: asking, inserted });
   return found && `${found.side} ${found.cellId}`;
 };
+
+describe('a change that is to run once it is made', () => {
+  it('runs once, and not where a later step makes the same one', () => {
+    const wanted = new WantedRuns();
+    ['one', 'two'].forEach(change => wanted.add(change, 'run 1'));
+    expect(wanted.take('one', ['other 2', 'run 1'])).toBe(true);
+    expect(wanted.take('one', ['run 1'])).toBe(false);
+    expect(wanted.take('two', ['run 2'])).toBe(false);
+    expect(wanted.take('three', ['run 1'])).toBe(false);
+  });
+});
 
 describe('the place of a change', () => {
   it.each([

@@ -12,6 +12,7 @@ import type { Decide } from '../view/form';
 import { ProposalView } from '../view/proposal';
 import { listWaiting } from './approvals';
 import { mark } from './cells';
+import type { Link } from './link';
 import type { Links } from './links';
 import {
   codeCell,
@@ -25,7 +26,8 @@ import {
   readCells,
   removeCell,
   replaceSource,
-  setOutputs
+  setOutputs,
+  WantedRuns
 } from './sharedCells';
 
 /** The fields of all requests; each has some of them. */
@@ -41,19 +43,26 @@ interface RequestDetails {
 
 /** Read and change open notebooks for the kernel. Nothing is saved here. */
 function serveRequests(links: Links, inserted: Inserted): void {
+  const runApproved = (panel: NotebookPanel, id: string, change: string): void => {
+    if (toRun.take(change, links.all.flatMap(listSteps))) {
+      const { content, sessionContext } = panel;
+      const cells = content.widgets.filter(({ model }) => model.id === id);
+      void NotebookActions.runCells(content, cells, sessionContext);
+    }
+  };
   const answers: Record<string, (panel: NotebookPanel, details: RequestDetails) => unknown> = {
     cells: panel => ({ path: panel.context.path, cells: readCells(sharedNotebook(panel)) }),
     insert: (panel, { index, kind, source }) => {
       const [id] = insertCells(sharedNotebook(panel), index, kind, [source]);
       inserted.add(links.of(panel)?.overview, id);
       mark(panel, id);
-      runApproved(panel, id, source);
+      runApproved(panel, id, nameChange(panel, '', source));
       return { id, index };
     },
     replace: (panel, { id, before, source }) => {
       replaceSource(sharedNotebook(panel), id, before, source);
       mark(panel, id);
-      runApproved(panel, id, source);
+      runApproved(panel, id, nameChange(panel, id, source));
       return {};
     },
     remove: (panel, { id, before }) => {
@@ -72,19 +81,16 @@ function serveRequests(links: Links, inserted: Inserted): void {
   };
 }
 
-/** The changes that the user wants to run once they are made: path and source. */
-const toRun = new Set<string>();
+const toRun = new WantedRuns();
 
-/** Run a cell that was changed, if the user has approved that too. */
-function runApproved(
-  { context, content, sessionContext }: NotebookPanel,
-  id: string,
-  source: string
-): void {
-  if (toRun.delete(`${context.path}\n${source}`)) {
-    const cells = content.widgets.filter(({ model }) => model.id === id);
-    void NotebookActions.runCells(content, cells, sessionContext);
-  }
+/** Name a change of a cell; a new one has no id so far. */
+function nameChange({ context }: NotebookPanel, id: string, source: unknown): string {
+  return JSON.stringify([context.path, id, source]);
+}
+
+/** List the current steps of a kernel's runs. */
+function listSteps({ live }: Link): string[] {
+  return live.map(({ id, steps }) => `${id} ${steps}`);
 }
 
 function setOutputsOf(panel: NotebookPanel, details: RequestDetails): unknown {
@@ -117,6 +123,8 @@ interface ProposedCall {
   readonly path: string;
   /** The notebook whose agent asks, if it is another. */
   readonly asking: string | null;
+  /** The step of the run that asks. */
+  readonly step: string;
   /** The agent's own cell. */
   readonly cellId: string | null;
   /** The ids of the cells that its run has inserted. */
@@ -167,10 +175,11 @@ class Proposal {
       this.changed ??= { cellId, before: source };
     }
     const before = this.changed?.before ?? null;
-    const { approval, call, asking, decide } = this.waiting;
+    const { approval, call, asking, step, decide } = this.waiting;
     const given = call.request.arguments;
     const kind = side === 'changed' ? cell.model.type : (given.kind ?? 'code');
-    const run = (): unknown => toRun.add(`${this.panel.context.path}\n${String(given.source)}`);
+    const changed = nameChange(this.panel, this.changed?.cellId ?? '', given.source);
+    const run = (): void => toRun.add(changed, step);
     this.view ??= new ProposalView(
       { approval, call, before, asking },
       decide,
@@ -238,9 +247,6 @@ class Proposals {
 
   private update(): void {
     const waiting = this.listProposed();
-    if (this.links.all.every(({ live }) => live.length === 0)) {
-      toRun.clear();
-    }
     this.drawn.forEach((proposals, panel) => {
       const here = new Map(
         waiting.filter(({ path }) => path === panel.context.path).map(each => [each.id, each])
@@ -272,7 +278,8 @@ class Proposals {
       const decide = (answer: Answer): void =>
         link.sendToRun(runId, { type: 'decide', approval_id: approval.approval_id, answer });
       const inserted = this.inserted.by(runId);
-      return [{ id: key, approval, call, path, asking, cellId, inserted, decide }];
+      const step = listSteps(link).find(each => each.startsWith(`${runId} `)) ?? '';
+      return [{ id: key, approval, call, path, asking, step, cellId, inserted, decide }];
     });
   }
 

@@ -280,6 +280,23 @@ function nextIndex({ cells, agentCell: asking, inserted }: CellContext): number 
   return last < 0 ? cells.length : last + 1;
 }
 
+/** The changes that the user wants to run once they are made, in the steps that propose them. */
+export class WantedRuns {
+  private steps = new Map<string, string>();
+
+  /** Run a change when it is made in this step: later, another call may make the same one. */
+  add(change: string, step: string): void {
+    this.steps.set(change, step);
+  }
+
+  /** Return whether a change that is made now is to run, once; `steps` are the current ones. */
+  take(change: string, steps: readonly string[]): boolean {
+    const step = this.steps.get(change);
+    this.steps.delete(change);
+    return step !== undefined && steps.includes(step);
+  }
+}
+
 export class Inserted {
   private cells = new Map<string, string[]>();
 

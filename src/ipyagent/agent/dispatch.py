@@ -7,6 +7,7 @@ is drawn only when there is one, and then stays until it is answered.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -134,7 +135,6 @@ class Dispatcher:
         self._earlier: dict[str, list[asyncio.Future[None]]] = {}
         """What a call waits for before it runs, by the ids of the calls."""
         self._recording: asyncio.Future[None] | None = None
-        self._journal_error: JournalError | None = None
         self.unattended_reasons: list[str] = []
         """Reasons of calls that did not run because nobody could be asked."""
 
@@ -157,8 +157,6 @@ class Dispatcher:
                 self._announce_call(call, each) for call, each in zip(group, checks, strict=True)
             ]
             await self._run_group([each for each in begun if each])
-            if self._journal_error is not None:
-                raise self._journal_error
 
     def close(self, note: str, *, interrupted: bool = False) -> None:
         """Give every call a result; `note` is the result of calls that never ran."""
@@ -183,11 +181,17 @@ class Dispatcher:
             if tasks and not checked.tool.parallel:
                 self._earlier[call.id] = [*tasks]
             tasks.append(asyncio.ensure_future(self._run_call(call, execution, checked)))
+        if not tasks:
+            return
         try:
-            await asyncio.gather(*tasks)
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         finally:
             for task in tasks:
                 task.cancel()
+            # One that runs takes a moment to end, and another one that only waits does not.
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            task.result()
 
     def _announce_call(
         self, call: ToolCall, checked: CheckedCall | BaseException
@@ -265,8 +269,8 @@ class Dispatcher:
         assert pending.finding is not None  # noqa: S101
         self._record_decision(call, answer)
         self._emit(ToolRunning(step=self.step, call_id=call.id))
-        if pending.finding.adoption is not None and not await self._record_intent(call):
-            return
+        if pending.finding.adoption is not None:
+            await self._record_intent(call)
         duration = pending.finding.rehearsal.duration
         self._update_execution(call.id, started_at=now(), duration=duration)
         try:
@@ -309,7 +313,10 @@ class Dispatcher:
         If the change cannot run, the call stays as it was.
         """
         edited = call.model_copy(update={"arguments": given})
-        found = await check_call(self.context, edited, self.calls)
+        if self._is_open(edited, checked.tool):
+            found: CheckedCall | BaseException = AgentError("another one of this reply is the same")
+        else:
+            found = await check_call(self.context, edited, self.calls)
         if isinstance(found, BaseException):
             self._emit(Notice(text=f"The changed call cannot run, and this one stays: {found}"))
             edited, found = call, checked
@@ -320,6 +327,16 @@ class Dispatcher:
         self._executions[call.id] = execution
         self._emit(ToolEdited(step=self.step, execution=execution))
         await self._run_call(edited, execution, found)
+
+    def _is_open(self, call: ToolCall, tool: Tool) -> bool:
+        """Return whether the same call has not ended elsewhere: tools cannot tell them apart."""
+        others = self._executions.keys() - self._finished - {call.id}
+        calls = [self._executions[each].call for each in others]
+        with contextlib.suppress(AgentError):
+            given = tool.check_arguments(call.arguments)
+            same = (each for each in calls if each.name == call.name)
+            return any(tool.check_arguments(each.arguments) == given for each in same)
+        return False
 
     def _deny_call(self, call: ToolCall, answer: Answer) -> None:
         self._record_decision(call, answer)
@@ -361,8 +378,7 @@ class Dispatcher:
 
     async def _execute_call(self, call: ToolCall, tool: Tool, arguments: JsonDict) -> None:
         self._emit(ToolRunning(step=self.step, call_id=call.id))
-        if not await self._record_intent(call):
-            return
+        await self._record_intent(call)
         if self.context.rehearsal is not None:
             await self.context.rehearsal.wait_until_loaded()
         threads, rehearsal = self.context.threads, self._executions[call.id].rehearsal
@@ -400,16 +416,14 @@ class Dispatcher:
 
         await tell_output(running.recent_text, self.context.stream.redactor, tell)
 
-    async def _record_intent(self, call: ToolCall) -> bool:
-        """Return whether it is on the disk that the call runs; if not, set its result."""
+    async def _record_intent(self, call: ToolCall) -> None:
+        """Wait until it is on the disk that the call runs; else set its result, and raise."""
         try:
             await self._wait_until_recorded()
         except JournalError as error:
-            self._journal_error = error
             note = f"{call.name} was not run, because its intent could not be recorded: {error}"
             self._finish_call(call.id, ToolStatus.FAILED, ToolResult.failure(note))
-            return False
-        return True
+            raise
 
     async def _wait_until_recorded(self) -> None:
         """Wait for the journal; calls about to run in parallel share one flush."""

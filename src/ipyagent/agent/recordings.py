@@ -43,7 +43,8 @@ _LENGTH = 120
 _LISTS = ("list_files", "list_variables", "search_files")
 _NOTE = re.compile(r"… .*|\((empty|no matches|not searched: .*)\)|There are no variables.*")
 """A line of a listing that is not an entry."""
-_EDITS = ("write_file", "edit_file", "delete_file")
+_CELLS = ("insert_cell", "edit_cell")
+_EDITS = ("write_file", "edit_file", "delete_file", *_CELLS)
 _SERVICES = ("mcp_", "api_", "call_tool", "find_tools")
 
 NOT_REPEATED = "recorded, not repeated"
@@ -84,7 +85,9 @@ class Signer:
             secret = read_user_secret().encode() if ids else b""
             for each in run.executions:
                 if each.call.id in ids:
-                    text = digest_json([*place, each.call.name, each.call.arguments, each.concern])
+                    shown = list(filter(None, [find_shown_cell(each)]))
+                    call = [each.call.name, each.call.arguments, each.concern, *shown]
+                    text = digest_json([*place, *call])
                     yield each.call.id, hmac.digest(secret, text.encode(), "sha256").hex()
                 place += _list_covered(each)
 
@@ -101,6 +104,14 @@ def _list_covered(execution: ToolExecution) -> list[object]:
     kept = [execution.question is not None, bool(result and result.lasting)]
     content = list_content(result) if result else None
     return [call.name, call.arguments, str(execution.status), content] + [kept] * any(kept)
+
+
+def find_shown_cell(execution: ToolExecution) -> str | None:
+    """Return the source of the cell that was shown, where the arguments only name it."""
+    preview = execution.preview
+    if preview is None or not preview.place or preview.kind != "code":
+        return None
+    return None if preview.text in execution.call.arguments.values() else preview.text
 
 
 def _is_by_user(execution: ToolExecution) -> bool:
@@ -299,6 +310,8 @@ class Recording:
         files = result.files if execution.call.name in _EDITS else ()
         if files and all(self.digest_of(each.path) == each.after for each in files):
             return NOTHING_TO_DO.format(path=", ".join(each.path for each in files))
+        if execution.call.name in _CELLS and not files:
+            return NOT_REPEATED  # an open notebook has it, and a number may mean another cell now
         if not self.repeats_services and _leads_outside(execution.call.name, toolbox):
             return NOT_REPEATED
         return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -22,7 +23,13 @@ from ipyagent.agent.loop import AgentLoop, UserPrompt
 from ipyagent.agent.plan_runner import ask_user
 from ipyagent.agent.plans import ApprovedStepPolicy, prepare_step
 from ipyagent.agent.policy import CallPolicy, Effect
-from ipyagent.agent.recordings import Recording, find_difference, list_added, list_unchanged
+from ipyagent.agent.recordings import (
+    Recording,
+    find_difference,
+    find_shown_cell,
+    list_added,
+    list_unchanged,
+)
 from ipyagent.agent.step_machine import NOT_RUN, RunEnding
 from ipyagent.agent.tool_context import ToolContext
 from ipyagent.errors import AgentError
@@ -238,14 +245,24 @@ class ReplayLoop(AgentLoop):
             approved = self._is_approved((call_id, old))
             if reason is not None:
                 recorded[call_id] = _keep(old, call_id, reason, approved=approved)
-            elif approved:
+            elif approved and self._is_as_shown(old):
                 step = PlanStep(call=old.call, note=old.concern or "")
                 by = self.recording.approved.get(old.call.id, DecidedBy.RECORD)
                 policy = ApprovedStepPolicy(policy, step, by)
         return replace(self.context, policy=policy, recorded=recorded)
 
     async def _repeat_calls(self, number: int, olds: dict[str, ToolExecution]) -> None:
-        await self.run_calls(number, _rename_calls(olds), self._context_of(olds))
+        job = partial(self._context_of, olds)  # may ask a page
+        context = await asyncio.get_running_loop().run_in_executor(self.context.threads, job)
+        await self.run_calls(number, _rename_calls(olds), context)
+
+    def _is_as_shown(self, old: ToolExecution) -> bool:
+        """Return whether a cell that a call names holds what the user approved."""
+        shown, name = find_shown_cell(old), old.call.name
+        preview = self.context.toolbox.get(name).preview if name in self.context.toolbox else None
+        with suppress(AgentError):
+            return shown is None or not preview or preview(**old.call.arguments).text == shown
+        return False
 
     def _is_approved(self, item: tuple[str, ToolExecution]) -> bool:
         return self.recording.is_approved(item[1], after_difference=self.has_differed)

@@ -307,7 +307,7 @@ class ToolResult(ForeignModel):
     lasting: tuple[VariableChange, ...] = Field(default=(), exclude_if=not_)
     undo: Any = Field(default=None, exclude=True, repr=False)
     cell: Text = Field(default="", exclude_if=not_)
-    """The id of the cell that it changed in the page of the notebook."""
+    """The id of the cell that it changed in the user's own notebook, if a page shows that."""
     truncated: TruncatedOutput | None = None
     failed_line: Count = Field(default=0, exclude_if=not_)
     """The line of the code that raised the error; 0 if that is not known."""

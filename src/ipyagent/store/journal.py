@@ -149,12 +149,12 @@ def newest_sessions(db: Database, *, items: bool = False) -> list[schema.Session
 
 def find_prompts(db: Database, text: str = "") -> dict[str, str]:
     """Return the first prompt of each session that has the text in a prompt or in its name."""
-    like = "%" + re.sub(r"([!%_])", r"!\1", text.lower()) + "%"
+    like = "%" + re.sub(r"([!%_])", r"!\1", text) + "%"
     query = (
         "SELECT session_id, substr(goal, 1, 200) AS prompt FROM runs"
         " WHERE rowid IN (SELECT min(rowid) FROM runs GROUP BY session_id) AND session_id IN"
-        " (SELECT id FROM sessions WHERE lower(name) LIKE ? ESCAPE '!'"
-        " UNION SELECT session_id FROM runs WHERE lower(goal) LIKE ? ESCAPE '!')"
+        " (SELECT id FROM sessions WHERE lower(name) LIKE lower(?) ESCAPE '!'"
+        " UNION SELECT session_id FROM runs WHERE lower(goal) LIKE lower(?) ESCAPE '!')"
     )
     return {row["session_id"]: row["prompt"] for row in db.execute(query, (like, like))}
 

@@ -74,10 +74,15 @@ class FileEditTools:
 
     def tools(self) -> Iterator[Tool]:
         """Yield write_file, edit_file and delete_file."""
-        for function, make in (
-            (self.write_file, _write_change),
-            (self.edit_file, _edit_change),
-            (self.delete_file, _delete_change),
+
+        def target(path: str, **_: object) -> str:
+            return self._workspace.normalize_path(path)
+
+        for function, make, of in (
+            (self.write_file, _write_change, target),
+            (self.edit_file, _edit_change, target),
+            # Its content may have been written elsewhere before, or not.
+            (self.delete_file, _delete_change, None),
         ):
             yield tool(
                 sensitive=True,
@@ -86,7 +91,7 @@ class FileEditTools:
                 preview=partial(self._preview_change, make),
                 validate=partial(self._check_call, make),
                 paths=lambda path, **_: (self._workspace.normalize_path(path),),
-                target=lambda path, **_: self._workspace.normalize_path(path),
+                target=of,
                 always_asks=lambda path, **_: self._workspace.write_approval_reason(path),
             )(function)
 

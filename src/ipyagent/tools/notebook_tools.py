@@ -128,7 +128,7 @@ class NotebookTools:
         output = f"inserted a {kind} cell as #{place} in {document.name}; it was not run{id_text}"
         title = f"{_name_place(cells, place)} of {document.name}"
         change = CellChange(path, title, place, cell_id, kind, None, source)
-        return _with_undo(output, document, change)
+        return self._with_undo(output, document, change)
 
     def edit_cell(self, cell: CellRef, source: str, path: str | None = None) -> ToolResult:
         """Replace the source of a cell of the user's notebook, by id or number."""
@@ -139,7 +139,7 @@ class NotebookTools:
         self._previews.consume(call, title, fingerprint(old))
         document.replace(old, source)
         change = CellChange(path, title, old.number, old.id, old.kind, old.source, source)
-        return _with_undo(f"changed {title}; it was not run", document, change)
+        return self._with_undo(f"changed {title}; it was not run", document, change)
 
     def describe_cell(self, name: str) -> str:
         """Describe a cell as the user names it: [10], nearest above the running one, or #3.
@@ -258,6 +258,14 @@ class NotebookTools:
         below = [cell.number + 1 for cell in cells if cell.id and cell.id in ours]
         return max(below, default=len(cells))
 
+    def _with_undo(self, output: str, document: Document, change: CellChange) -> ToolResult:
+        """Return the result with what takes the change back: of a closed notebook, its file."""
+        if isinstance(document, NotebookFile):
+            return ToolResult(output=output, files=document.changes)
+        path = change.path and self._workspace.relative_path(change.path)
+        is_own = path is None or self._desktop.is_own(self._workspace.root / path)
+        return ToolResult(output=output, undo=change, cell=change.id if is_own else "")
+
     def _check_proposable(self, kind: str, index: int | None) -> None:
         """Raise if a cell cannot be proposed as the next input."""
         if kind != "code" or index is not None:
@@ -281,13 +289,6 @@ def _edit_target(cell: CellRef, path: str | None, **_: object) -> str:
 def _insert_target(source: str, index: int | None, path: str | None, **_: object) -> str | None:
     """Return a name for a new cell below the others; at an index, it depends on the order."""
     return f"{path} + {source}" if index is None else None
-
-
-def _with_undo(output: str, document: Document, change: CellChange) -> ToolResult:
-    """Return the result with what takes the change back: of a closed notebook, its file."""
-    if isinstance(document, NotebookFile):
-        return ToolResult(output=output, files=document.changes)
-    return ToolResult(output=output, undo=change, cell=change.id)
 
 
 def find_cell(cells: list[NotebookCell], cell: CellRef) -> NotebookCell:

@@ -92,6 +92,8 @@ def _describe_request(
         "answer": request.answer and request.answer.format.schema,
         "session": request.session_name,
     }
+    if request.about:  # older recordings lack it
+        options["about"] = request.about
     own = list[JsonDict]()
     for each in toolbox:
         if not str(getattr(each.function, "__module__", "")).startswith("ipyagent."):
