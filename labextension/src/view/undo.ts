@@ -21,19 +21,15 @@ export class UndoView {
     'data-lm-suppress-shortcuts': 'true'
   });
 
-  private runId: string | null = null;
-  private isRedo = false;
-
-  /** Draw the button; null if there is nothing to undo. */
-  update(runId: string | null, isRedo = false): void {
-    if (runId !== this.runId || isRedo !== this.isRedo) {
-      [this.runId, this.isRedo] = [runId, isRedo];
-      this.offer();
-    }
+  constructor(
+    private runId: string,
+    private isRedo = false
+  ) {
+    this.offer();
   }
 
   private offer(): void {
-    this.element.replaceChildren(...(this.runId === null ? [] : [this.undoButton()]));
+    this.element.replaceChildren(this.undoButton());
   }
 
   private undoButton(): HTMLElement {
@@ -45,9 +41,6 @@ export class UndoView {
 
   private async ask(isDry: boolean): Promise<void> {
     const { runId } = this;
-    if (runId === null) {
-      return;
-    }
     const answer = host.undo?.(this.element, runId, isDry);
     if (answer === undefined) {
       // In a fresh kernel there is no %agent yet; once it is loaded, the button works too.
