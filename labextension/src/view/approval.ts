@@ -1,7 +1,7 @@
 /** Asks for a decision: by a form, and the editor that may take its place. */
 import type { Answer, DecideOn } from '../channel';
 import type { Asked, AskedCall, Late } from '../protocol';
-import { h, setData, Slot } from './dom';
+import { h, Slot } from './dom';
 import { Editor } from './editor';
 import { approvalForm, Decide } from './form';
 import { Gate } from './gate';
@@ -33,14 +33,15 @@ export class ApprovalView {
   /** Ask; `about` describes it for screen readers. A gate watches what is `shown`, if given. */
   update(asked: Asked, shown: AskedAbout | null, about = nameOf(asked)): void {
     const { approval, question, late, calls } = asked;
-    setData(this.element, 'approval', approval?.id ?? null);
     this.late.showIf(late, lateNote);
     this.form.show(approval, () => {
       this.closeEditor();
       this.dispose();
+      delete this.element.dataset.approval;
       if (approval === null) {
         return [];
       }
+      this.element.dataset.approval = approval.id; // other parts of the page find the form by it
       const send: Decide = answer => this.decide(approval.id, answer);
       const edit = calls.length > 0 ? (once: Decide) => this.edit(asked, about, once) : null;
       return [
