@@ -6,7 +6,7 @@ import { LabIcon } from '@jupyterlab/ui-components';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { h } from '../view/dom';
-import { forEachCodeCell, runCurrent } from './cells';
+import { forEachCodeCell, runCurrent, select } from './cells';
 import type { Link } from './link';
 import type { Links } from './links';
 import { hasFailed, isPrompt, promptAbout } from './prompts';
@@ -97,8 +97,7 @@ export async function addAgentCell(
     const cell = { cell_type: 'code', source, metadata: { trusted: true } };
     notebook.model?.sharedModel.insertCell(index, cell);
   }
-  notebook.deselectAll();
-  notebook.activeCellIndex = index;
+  select(panel, index);
   await notebook.scrollToItem(index);
   await notebook.activeCell?.ready;
   notebook.mode = 'edit';

@@ -7,7 +7,7 @@ import type { PendingApproval } from '../protocol';
 import { host } from '../view/host';
 import { addAgentCell, agentIcon, askAbout, isPython, partOf } from './agentCells';
 import { QuestionCards, oldestWaiting, PANEL, showWaiting, Waiting } from './approvals';
-import { placeOf, uncover } from './cells';
+import { indexOfCell, placeOf, select, uncover } from './cells';
 import type { Links } from './links';
 import { isPrompt } from './prompts';
 import { areAllButtonsInSight, QuestionCard, scrollToCard } from './questionCard';
@@ -94,11 +94,9 @@ const ACTS: Record<string, readonly [label: string, task: (part: string) => stri
 
 /** Make a cell whose menu opens the current one: after a click in its editor, it is not yet. */
 function activate({ panel }: Links, cell: Node | undefined): void {
-  const content = panel?.content;
-  const index = content?.widgets.findIndex(({ node }) => node === cell) ?? -1;
-  if (content && index >= 0 && !content.isSelectedOrActive(content.widgets[index])) {
-    content.deselectAll();
-    content.activeCellIndex = index;
+  const index = panel && cell ? indexOfCell(panel, cell) : -1;
+  if (panel && index >= 0 && !panel.content.isSelectedOrActive(panel.content.widgets[index])) {
+    select(panel, index);
   }
 }
 

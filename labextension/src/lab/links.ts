@@ -62,6 +62,11 @@ export class Links {
     return panels.filter(panel => link === undefined || kernelOf(panel)?.id === link.kernel.id);
   }
 
+  /** Return the notebook with this node; null if none has it. */
+  around(node: Node): NotebookPanel | null {
+    return this.notebooks().find(panel => panel.node.contains(node)) ?? null;
+  }
+
   private add(panel: NotebookPanel): void {
     const { sessionContext } = panel;
     const update = (): void => this.update();

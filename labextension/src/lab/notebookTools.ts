@@ -11,7 +11,7 @@ import type { AskedCall, PendingApproval } from '../protocol';
 import type { Decide } from '../view/form';
 import { ProposalView } from '../view/proposal';
 import { listWaiting } from './approvals';
-import { mark } from './cells';
+import { mark, runCells } from './cells';
 import type { Links } from './links';
 import {
   codeCell,
@@ -76,14 +76,9 @@ function serveRequests(links: Links, inserted: Inserted): void {
 const toRun = new Set<string>();
 
 /** Run a cell that was changed, if the user has approved that too. */
-function runApproved(
-  { context, content, sessionContext }: NotebookPanel,
-  id: string,
-  source: string
-): void {
-  if (toRun.delete(`${context.path}\n${source}`)) {
-    const cells = content.widgets.filter(({ model }) => model.id === id);
-    void NotebookActions.runCells(content, cells, sessionContext);
+function runApproved(panel: NotebookPanel, id: string, source: string): void {
+  if (toRun.delete(`${panel.context.path}\n${source}`)) {
+    runCells(panel, [id]);
   }
 }
 
@@ -128,7 +123,6 @@ interface ProposedCall {
 class Proposal {
   private view: ProposalView | null = null;
   private widget: Widget | null = null;
-  private side: CallPlace['side'] | null = null;
   private isDisposed = false;
   /** The cell to change, and its source at the time of the proposal. */
   private changed: { cellId: string; before: string } | null = null;
@@ -178,7 +172,7 @@ class Proposal {
     );
     this.view.element.dataset.run = approval.run_id;
     this.view.update(before !== null && before !== source);
-    if (this.widget?.parent !== cell || this.side !== side) {
+    if (this.widget?.parent !== cell) {
       this.remove();
       this.insert(this.view, cell, side);
     }
@@ -189,7 +183,6 @@ class Proposal {
       void cell.ready.then(() => this.isDisposed || this.update());
       return;
     }
-    this.side = side;
     this.widget = new Widget({ node: element });
     const layout = cell.layout as PanelLayout;
     const input = layout.widgets.findIndex(({ node }) =>
@@ -206,7 +199,6 @@ class Proposal {
   private remove(): void {
     this.widget?.dispose();
     this.widget = null;
-    this.side = null;
   }
 }
 
