@@ -166,7 +166,9 @@ class PanelForm extends FormPart {
 
 /** The buttons of a row; one that leads to a cell only while that is there. */
 class RowPart implements Part<Row> {
-  private slot = new Slot(keep(h('span', { class: 'ipyagent-row-buttons' })));
+  readonly element = keep(h('span', { class: 'ipyagent-row-buttons' }));
+
+  private slot = new Slot(this.element);
 
   constructor(
     private actions: PanelActions,
@@ -174,7 +176,7 @@ class RowPart implements Part<Row> {
   ) {}
 
   update({ buttons }: Row, block: HTMLElement): void {
-    place(this.slot.element, block.querySelector('.ia-row') ?? block);
+    place(this.element, block.querySelector('.ia-row') ?? block);
     const shown = buttons.map(each => ({
       ...each,
       isGone: each.name === 'jump' && !this.hasCell(each.of)
@@ -187,15 +189,12 @@ class RowPart implements Part<Row> {
       )
     );
   }
-
-  dispose(): void {
-    this.slot.element.remove();
-  }
 }
 
 /** The description of a variable, while its row is open. */
 class HeadPart implements Part<Head> {
-  private element = keep(h('div', { class: 'ipyagent-head' }));
+  readonly element = keep(h('div', { class: 'ipyagent-head' }));
+
   private known = '';
 
   constructor(private actions: PanelActions) {}
@@ -213,10 +212,6 @@ class HeadPart implements Part<Head> {
     }
   }
 
-  dispose(): void {
-    this.element.remove();
-  }
-
   private async show(name: string, fold: HTMLDetailsElement): Promise<void> {
     if (fold.open) {
       const html = await this.actions.describe(name);
@@ -227,8 +222,9 @@ class HeadPart implements Part<Head> {
 
 /** A field that finds sessions, which are shown in place of the newest ones. */
 class SearchPart implements Part<unknown> {
+  readonly element: HTMLElement;
+
   private input = field('find-session', 'Find a session', 'Find a session by its prompts or name');
-  private element: HTMLElement;
 
   constructor(
     private actions: PanelActions,
@@ -246,11 +242,6 @@ class SearchPart implements Part<unknown> {
 
   update(_: unknown, block: HTMLElement): void {
     place(this.element, block);
-  }
-
-  dispose(): void {
-    this.found.dispose();
-    this.element.remove();
   }
 
   private async find(): Promise<void> {
