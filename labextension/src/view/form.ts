@@ -91,9 +91,8 @@ export function field(
   description: string,
   enter: () => void = () => undefined
 ): HTMLInputElement {
-  const attributes = { class: 'ipyagent-reason', type: 'text', placeholder };
-  const named = { 'data-ipyagent': name, 'aria-label': description };
-  return withEnter(h('input', { ...attributes, ...named }), enter);
+  const named = { 'data-ipyagent': name, 'aria-label': description, placeholder };
+  return withEnter(h('input', { class: 'ipyagent-reason', type: 'text', ...named }), enter);
 }
 
 /** Return a field for a prompt: Enter calls `enter`, with Shift it begins a line. */
@@ -103,9 +102,9 @@ export function promptField(
   description: string,
   enter: () => void
 ): HTMLTextAreaElement {
-  const attributes = { class: 'ipyagent-reason', rows: '1', placeholder };
-  const named = { 'data-ipyagent': name, 'aria-label': description };
-  const element = keepLineBreaks(withEnter(h('textarea', { ...attributes, ...named }), enter));
+  const named = { 'data-ipyagent': name, 'aria-label': description, placeholder };
+  const field = h('textarea', { class: 'ipyagent-reason', rows: '1', ...named });
+  const element = keepLineBreaks(withEnter(field, enter));
   const grow = (): void => {
     element.rows = Math.min(MOST_ROWS, element.value.split('\n').length);
   };
@@ -137,12 +136,8 @@ function keepLineBreaks(element: HTMLTextAreaElement): HTMLTextAreaElement {
 
 /** Return a field for code or JSON. */
 export function textArea(name: string, description: string, text: string): HTMLTextAreaElement {
-  const element = h('textarea', {
-    class: 'ipyagent-pre',
-    spellcheck: 'false',
-    'data-ipyagent': name,
-    'aria-label': description
-  });
+  const named = { 'data-ipyagent': name, 'aria-label': description };
+  const element = h('textarea', { class: 'ipyagent-pre', spellcheck: 'false', ...named });
   element.value = text;
   element.rows = Math.min(16, text.split('\n').length + 1);
   element.addEventListener('keydown', event => {
