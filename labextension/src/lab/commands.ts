@@ -3,7 +3,6 @@ import type { ICommandPalette } from '@jupyterlab/apputils';
 import { CodeCell } from '@jupyterlab/cells';
 import { CommandRegistry } from '@lumino/commands';
 
-import type { PendingApproval } from '../protocol';
 import { host } from '../view/host';
 import { addAgentCell, agentIcon, askAbout, isPython, partOf } from './agentCells';
 import { QuestionCards, oldestWaiting, PANEL, showWaiting, Waiting } from './approvals';
@@ -27,8 +26,8 @@ class Decisions {
   ) {}
 
   /** The approval that has waited longest; null without one. */
-  get pending(): PendingApproval | null {
-    return this.oldest?.approval ?? null;
+  get oldest(): Waiting | null {
+    return oldestWaiting(this.links);
   }
 
   /** Press the button, which guards itself; if it is not on screen, scroll there instead. */
@@ -50,10 +49,6 @@ class Decisions {
       status?.replaceChildren(`Read it, then ${word} again.`);
       scrollToCard(card);
     }
-  }
-
-  private get oldest(): Waiting | null {
-    return oldestWaiting(this.links);
   }
 
   private get card(): QuestionCard | null {
@@ -103,12 +98,8 @@ function activate({ panel }: Links, cell: Node | undefined): void {
 /** Add the commands that ask about the current cell, or its output. */
 function addActs(links: Links, palette: ICommandPalette | null): void {
   const { app } = links;
-  app.contextMenu.opened.connect(() => {
-    activate(
-      links,
-      app.contextMenuHitTest(({ classList }) => classList.contains('jp-Cell'))
-    );
-  });
+  const isCell = ({ classList }: HTMLElement): boolean => classList.contains('jp-Cell');
+  app.contextMenu.opened.connect(() => activate(links, app.contextMenuHitTest(isCell)));
   for (const [name, [label, task]] of Object.entries(ACTS)) {
     const command = `ipyagent:${name}`;
     app.commands.addCommand(command, {
@@ -159,8 +150,8 @@ function decideCommand(decisions: Decisions, word: 'approve' | 'deny', label: st
     label,
     caption: 'Decide on the call that has waited longest; shows it first, if it was not seen',
     isEnabled: () => {
-      const { pending } = decisions;
-      return pending !== null && (word === 'deny' || pending.asked.question === null);
+      const { oldest } = decisions;
+      return oldest !== null && (word === 'deny' || oldest.approval.asked.question === null);
     },
     execute: () => decisions.press(word)
   };
@@ -173,7 +164,7 @@ function isUsable({ panel }: Links): boolean {
 
 /** Return whether a run is live, as the kernel reports or else by the running cell. */
 function isRunning({ current, panel }: Links): boolean {
-  if (current !== null && current.overview !== null) {
+  if (current?.overview) {
     return current.live.length > 0;
   }
   return (panel?.content.widgets ?? []).some(
