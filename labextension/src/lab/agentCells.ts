@@ -37,13 +37,10 @@ function showAsProse(cell: Cell, { codeMimetype, editorConfig }: Notebook): void
   if (prompt || cell.hasClass(CLASS)) {
     cell.toggleClass(CLASS, prompt);
     cell.model.mimeType = prompt ? PROMPT_TYPE : codeMimetype;
-    wrap(cell, prompt || editorConfig.code.lineWrap === true);
-  }
-}
-
-function wrap(cell: Cell, lineWrap: boolean): void {
-  if (cell.editorConfig.lineWrap !== lineWrap) {
-    cell.updateEditorConfig({ lineWrap });
+    const lineWrap = prompt || editorConfig.code.lineWrap === true;
+    if (cell.editorConfig.lineWrap !== lineWrap) {
+      cell.updateEditorConfig({ lineWrap });
+    }
   }
 }
 

@@ -3,8 +3,8 @@ import { CommsOverSubshells, Kernel, KernelMessage as Jupyter } from '@jupyterla
 import { JSONObject, UUID } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
-import type { FromRun, ToRun } from '../channel';
-import type { Ask, Overview, PageRequest, Protocol, RunLine } from '../protocol';
+import type { Answer, FromRun, ToRun } from '../channel';
+import type { Ask, Overview, PageRequest, PendingApproval, Protocol, RunLine } from '../protocol';
 import { endSubshell, hasComm, SubshellComm } from './control';
 
 const TARGET = 'ipyagent';
@@ -69,6 +69,11 @@ export class Link {
   /** Send a message to one of its runs. */
   sendToRun(runId: string, message: ToRun): void {
     this.send({ type: 'to_run', run_id: runId, message });
+  }
+
+  /** Decide on what a run asks. */
+  decide({ run_id, approval_id }: PendingApproval, answer: Answer): void {
+    this.sendToRun(run_id, { type: 'decide', approval_id, answer });
   }
 
   /** Receive the messages of one run, beginning with a snapshot. */

@@ -6,11 +6,9 @@ import { type Cell, CodeCellModel } from '@jupyterlab/cells';
 import { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
-import type { Answer } from '../channel';
-import type { AskedCall, PendingApproval } from '../protocol';
-import type { Decide } from '../view/form';
+import type { AskedCall } from '../protocol';
 import { ProposalView } from '../view/proposal';
-import { listWaiting } from './approvals';
+import { listWaiting, type Waiting } from './approvals';
 import { mark, runCells } from './cells';
 import type { Links } from './links';
 import {
@@ -103,20 +101,13 @@ export function sharedNotebook({ content }: NotebookPanel): Notebook {
   return content.model.sharedModel as unknown as Notebook;
 }
 
-/** A waiting call, and its context. */
-interface ProposedCall {
-  readonly id: string;
-  readonly approval: PendingApproval;
+/** A call that waits, in the notebook whose agent asks. */
+interface ProposedCall extends Waiting {
   readonly call: AskedCall;
   /** The path of the notebook to change. */
   readonly path: string;
-  /** The notebook whose agent asks, if it is another. */
-  readonly asking: string | null;
-  /** The agent's own cell. */
-  readonly cellId: string | null;
   /** The ids of the cells that its run has inserted. */
   readonly inserted: readonly string[];
-  readonly decide: Decide;
 }
 
 /** Draws one proposal in the layout of a cell, with which it moves. */
@@ -135,11 +126,11 @@ class Proposal {
   /** Draw it at its current place: cells are added, moved and deleted. */
   update(): void {
     const { widgets } = this.panel.content;
-    const { cellId: asking, call, inserted } = this.waiting;
+    const { approval, call, inserted } = this.waiting;
     const cells = widgets.map(({ model }) => model.id);
     const place: CallPlace | null = this.changed
       ? { cellId: this.changed.cellId, side: 'changed' }
-      : placeOfCall(call, { cells, agentCell: asking, inserted });
+      : placeOfCall(call, { cells, agentCell: approval.cell_id, inserted });
     const cell = widgets.find(({ model }) => model.id === place?.cellId);
     if (place === null || cell === undefined) {
       this.remove();
@@ -161,13 +152,14 @@ class Proposal {
       this.changed ??= { cellId, before: source };
     }
     const before = this.changed?.before ?? null;
-    const { approval, call, asking, decide } = this.waiting;
+    const { approval, call, link, path, panel } = this.waiting;
     const given = call.request.arguments;
     const kind = side === 'changed' ? cell.model.type : (given.kind ?? 'code');
     const run = (): unknown => toRun.add(`${this.panel.context.path}\n${String(given.source)}`);
+    const own = panel.context.path;
     this.view ??= new ProposalView(
-      { approval, call, before, asking },
-      decide,
+      { approval, call, before, asking: path === own ? null : own },
+      answer => link.decide(approval, answer),
       kind === 'code' ? run : null
     );
     this.view.element.dataset.run = approval.run_id;
@@ -235,7 +227,7 @@ class Proposals {
     }
     this.drawn.forEach((proposals, panel) => {
       const here = new Map(
-        waiting.filter(({ path }) => path === panel.context.path).map(each => [each.id, each])
+        waiting.filter(({ path }) => path === panel.context.path).map(each => [each.key, each])
       );
       proposals.forEach((proposal, id) => {
         if (!here.has(id)) {
@@ -252,19 +244,14 @@ class Proposals {
   }
 
   private listProposed(): ProposedCall[] {
-    return listWaiting(this.links).flatMap(({ key, approval, link, panel }) => {
-      const { asked, cell_id: cellId, run_id: runId } = approval;
+    return listWaiting(this.links).flatMap(waiting => {
+      const { asked, run_id: runId } = waiting.approval;
       const call = asked.calls.at(0);
       if (call === undefined || asked.is_plan || !TOOLS.includes(call.name)) {
         return [];
       }
-      const own = panel.context.path;
-      const path = this.resolveTarget(own, call.request.arguments.path);
-      const asking = path === own ? null : own;
-      const decide = (answer: Answer): void =>
-        link.sendToRun(runId, { type: 'decide', approval_id: approval.approval_id, answer });
-      const inserted = this.inserted.by(runId);
-      return [{ id: key, approval, call, path, asking, cellId, inserted, decide }];
+      const path = this.resolveTarget(waiting.panel.context.path, call.request.arguments.path);
+      return [{ ...waiting, call, path, inserted: this.inserted.by(runId) }];
     });
   }
 

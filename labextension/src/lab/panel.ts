@@ -102,12 +102,11 @@ class Controller {
     }
   }
 
-  decide(asked: PendingApproval, approvalId: string, answer: Answer): void {
-    if (approvalId === '') {
+  decide(asked: PendingApproval, answer: Answer): void {
+    if (asked.approval_id === '') {
       this.decidePlan(asked, answer);
     } else {
-      const message = { type: 'decide' as const, approval_id: approvalId, answer };
-      this.links.current?.sendToRun(asked.run_id, message);
+      this.links.current?.decide(asked, answer);
     }
   }
 

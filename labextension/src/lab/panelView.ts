@@ -155,7 +155,7 @@ class PanelForm extends FormPart {
     actions: PanelActions,
     private approval: PendingApproval | undefined
   ) {
-    super((id, answer) => approval && actions.decide(approval, id, answer));
+    super((_, answer) => approval && actions.decide(approval, answer));
   }
 
   update(asked: Asked, block: HTMLElement): void {

@@ -36,22 +36,13 @@ export class Editor<T extends Editable> {
     private done: (edited: Edited<T>[] | null) => void
   ) {
     this.parts = items.map(item => new Part(item, items.length > 1 ? this : null));
-    this.element = h(
-      'div',
-      {
-        class: 'ipyagent-editor',
-        role: 'group',
-        'aria-label': `Edit ${what}`,
-        'data-lm-suppress-shortcuts': 'true'
-      },
-      this.list,
-      h(
-        'div',
-        { class: 'ipyagent-approval' },
-        button('save', 'Save changes', SAVE, () => this.save()),
-        button('cancel-edit', 'Cancel', `Cancel: leave ${what} as it is`, () => done(null))
-      )
-    );
+    const save = button('save', 'Save changes', SAVE, () => this.save());
+    const leave = `Cancel: leave ${what} as it is`;
+    const cancel = button('cancel-edit', 'Cancel', leave, () => done(null));
+    const row = h('div', { class: 'ipyagent-approval' }, save, cancel);
+    const attributes = { class: 'ipyagent-editor', role: 'group', 'aria-label': `Edit ${what}` };
+    this.element = h('div', attributes, this.list, row);
+    this.element.dataset.lmSuppressShortcuts = 'true';
     this.draw();
   }
 
@@ -131,10 +122,10 @@ class Part<T extends Editable> {
   /** Return the edited call; if its text is invalid, show why and return null. */
   read(): Edited<T> | null {
     const given = this.parse(this.field.value);
-    const problem = typeof given === 'string' ? given : '';
-    this.error.textContent = problem;
-    this.field.setAttribute('aria-invalid', `${problem !== ''}`);
-    return typeof given === 'string' ? null : { item: this.item, given };
+    const isInvalid = typeof given === 'string';
+    this.error.textContent = isInvalid ? given : '';
+    this.field.setAttribute('aria-invalid', `${isInvalid}`);
+    return isInvalid ? null : { item: this.item, given };
   }
 
   private headOf(editor: Editor<T>): Child {
@@ -148,13 +139,9 @@ class Part<T extends Editable> {
       button('down', '↓', `Move ${name} down`, press(1, 1)),
       button('remove', 'Remove', `Remove ${name} from the plan`, () => editor.remove(this))
     ];
-    return h(
-      'div',
-      { class: 'ipyagent-editor-head' },
-      this.number,
-      h('span', { class: 'ipyagent-tool-name' }, reveal(name)),
-      h('span', { class: 'ipyagent-editor-buttons' }, ...this.buttons)
-    );
+    const title = h('span', { class: 'ipyagent-tool-name' }, reveal(name));
+    const row = h('span', { class: 'ipyagent-editor-buttons' }, ...this.buttons);
+    return h('div', { class: 'ipyagent-editor-head' }, this.number, title, row);
   }
 
   /** Return the arguments that a text stands for, or what is wrong with it. */

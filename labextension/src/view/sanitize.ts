@@ -10,7 +10,7 @@ import { dress, dressText, isName } from './dress';
 type Before = (html: string) => string;
 
 /** The elements, attributes and classes that are built of HTML. */
-export interface Allowed {
+interface Allowed {
   readonly tags: Set<string>;
   readonly attributes: Set<string>;
   readonly classes: RegExp;
@@ -71,7 +71,7 @@ export function sanitizeText(html: string): DocumentFragment {
 }
 
 /** Return what is allowed of HTML as nodes. */
-export function nodesOf(html: string, allowed: Allowed): DocumentFragment {
+function nodesOf(html: string, allowed: Allowed): DocumentFragment {
   const fragment = inert.createDocumentFragment();
   // eslint-disable-next-line no-restricted-properties -- the way in
   parser.innerHTML = html;
@@ -142,9 +142,8 @@ export function keepHtml(html: string): string {
 }
 
 function restrictLink(link: HTMLAnchorElement): void {
-  const url = WEB_LINK.test(link.getAttribute('href') ?? '')
-    ? parse(link.getAttribute('href'))
-    : null;
+  const given = link.getAttribute('href') ?? '';
+  const url = WEB_LINK.test(given) ? parse(given) : null;
   if (url === null) {
     link.replaceWith(...link.childNodes);
     return;
@@ -169,9 +168,9 @@ function namesItsTarget(text: string, url: URL): boolean {
   return url.username === '' && shown?.host === url.host && !/\s/.test(text);
 }
 
-function parse(url: string | null): URL | null {
+function parse(url: string): URL | null {
   try {
-    return new URL(url ?? '');
+    return new URL(url);
   } catch {
     return null;
   }
