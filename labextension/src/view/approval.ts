@@ -1,8 +1,8 @@
 /** Asks for a decision: by a form, and the editor that may take its place. */
 import type { Answer, DecideOn } from '../channel';
-import type { Asked, AskedCall, Late } from '../protocol';
+import type { Asked, Late } from '../protocol';
 import { h, Slot } from './dom';
-import { Editor } from './editor';
+import { type Edited, Editor } from './editor';
 import { approvalForm, Decide } from './form';
 import { Gate } from './gate';
 import { questionForm } from './question';
@@ -88,7 +88,7 @@ function nameOf({ is_plan, calls }: Asked): string {
   return is_plan ? 'this plan' : (calls.at(0)?.name ?? 'this call');
 }
 
-function planOf(edited: { item: AskedCall; given: Record<string, unknown> }[]): Answer {
+function planOf(edited: Edited[]): Answer {
   const plan = edited.map(({ item: { id, name, note }, given }) => ({
     call: { id, name, arguments: given },
     note

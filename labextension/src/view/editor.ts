@@ -1,6 +1,6 @@
 /** Edits what is asked about: a call, or the steps of a plan. */
 import { isObject } from '../channel';
-import type { CallRequest } from '../protocol';
+import type { AskedCall, CallRequest } from '../protocol';
 import { Child, h } from './dom';
 import { button, textArea } from './form';
 import { hiddenAsEscapes, reveal } from './reveal';
@@ -8,32 +8,26 @@ import { hiddenAsEscapes, reveal } from './reveal';
 const NO_OBJECT = 'Arguments are a JSON object, such as {"path": "data.csv"}.';
 const SAVE = 'Save changes; they are shown again, and asked about, before anything runs';
 
-/** A call, or a step of a plan, that can be edited. */
-interface Editable {
-  readonly name: string;
-  readonly request: CallRequest;
-}
-
 type Arguments = Record<string, unknown>;
 
 /** A call or step, with the arguments that the user wants. */
-interface Edited<T> {
-  readonly item: T;
+export interface Edited {
+  readonly item: AskedCall;
   readonly given: Arguments;
 }
 
 /** A form with a field for each call; several can be moved and removed. */
-export class Editor<T extends Editable> {
+export class Editor {
   readonly element: HTMLElement;
 
-  private parts: Part<T>[];
+  private parts: Part[];
   private list = h('div', { class: 'ipyagent-editor-steps' });
 
   /** `done` gets the calls in their new order; null without a change. */
   constructor(
     what: string,
-    private items: readonly T[],
-    private done: (edited: Edited<T>[] | null) => void
+    private items: readonly AskedCall[],
+    private done: (edited: Edited[] | null) => void
   ) {
     this.parts = items.map(item => new Part(item, items.length > 1 ? this : null));
     const save = button('save', 'Save changes', SAVE, () => this.save());
@@ -51,14 +45,14 @@ export class Editor<T extends Editable> {
   }
 
   /** Move a part one place up (-1) or down (1). */
-  move(part: Part<T>, by: -1 | 1): void {
+  move(part: Part, by: -1 | 1): void {
     const from = this.parts.indexOf(part);
     this.parts.splice(from, 1);
     this.parts.splice(from + by, 0, part);
     this.draw();
   }
 
-  remove(part: Part<T>): void {
+  remove(part: Part): void {
     const at = this.parts.indexOf(part);
     this.parts.splice(at, 1);
     this.draw();
@@ -82,7 +76,7 @@ export class Editor<T extends Editable> {
 }
 
 /** The field for the arguments of a call: its code as text, or else all of them as JSON. */
-class Part<T extends Editable> {
+class Part {
   readonly element: HTMLElement;
   readonly field: HTMLTextAreaElement;
 
@@ -95,8 +89,8 @@ class Part<T extends Editable> {
 
   /** `editor` is null for a call that stands alone. */
   constructor(
-    private item: T,
-    editor: Editor<T> | null
+    private item: AskedCall,
+    editor: Editor | null
   ) {
     const { name, request } = item;
     this.code = codeArgument(request);
@@ -120,7 +114,7 @@ class Part<T extends Editable> {
   }
 
   /** Return the edited call; if its text is invalid, show why and return null. */
-  read(): Edited<T> | null {
+  read(): Edited | null {
     const given = this.parse(this.field.value);
     const isInvalid = typeof given === 'string';
     this.error.textContent = isInvalid ? given : '';
@@ -128,7 +122,7 @@ class Part<T extends Editable> {
     return isInvalid ? null : { item: this.item, given };
   }
 
-  private headOf(editor: Editor<T>): Child {
+  private headOf(editor: Editor): Child {
     const { name } = this.item;
     const press = (by: -1 | 1, at: number) => () => {
       editor.move(this, by);
