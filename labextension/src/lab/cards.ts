@@ -1,7 +1,6 @@
 /** Serves cards: the module that draws them, what they ask for, and the keyboard focus. */
 import { InputDialog, Notification } from '@jupyterlab/apputils';
-import type { Cell } from '@jupyterlab/cells';
-import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
+import { NotebookActions } from '@jupyterlab/notebook';
 
 import { type CellSource, host, type NewCell } from '../view/host';
 import { reveal } from '../view/reveal';
@@ -60,15 +59,8 @@ const inserted = new Set<string>();
 /** The options that hold for the next prompt too. */
 const LASTING = /\s(?:-[msa]|--(?:model|session|agent|confirm|tools|max-\w+))[ =]\S+/g;
 
-/** The cell of a card, and the index where cells of the card are inserted. */
-interface Below {
-  readonly panel: NotebookPanel;
-  readonly cell: Cell;
-  readonly index: number;
-}
-
-/** Find the place below the cell with `from`; throws if there is none. */
-function findBelow(links: Links, from: Element): Below {
+/** Return the cell with `from`, and the index below it for the next cell; throws if there is none. */
+function findBelow(links: Links, from: Element) {
   const panel = links.around(from);
   const above = panel === null ? -1 : indexOfCell(panel, from);
   if (panel === null || above < 0) {

@@ -1,12 +1,12 @@
 /** The commands of the palette, shortcuts, toolbar and menus. */
 import type { ICommandPalette } from '@jupyterlab/apputils';
-import { CodeCell } from '@jupyterlab/cells';
+import type { ICodeCellModel } from '@jupyterlab/cells';
 import { CommandRegistry } from '@lumino/commands';
 
 import { host } from '../view/host';
 import { addAgentCell, agentIcon, askAbout, isPython, partOf } from './agentCells';
 import { QuestionCards, oldestWaiting, PANEL, showWaiting, Waiting } from './approvals';
-import { indexOfCell, placeOf, select, uncover } from './cells';
+import { codeCells, indexOfCell, placeOf, select, uncover } from './cells';
 import type { Links } from './links';
 import { isPrompt } from './prompts';
 import { areAllButtonsInSight, QuestionCard, scrollToCard } from './questionCard';
@@ -118,12 +118,7 @@ function addActs(links: Links, palette: ICommandPalette | null): void {
   }
 }
 
-interface Command {
-  readonly label: string;
-  readonly caption: string;
-  readonly isEnabled: () => boolean;
-  readonly execute: () => unknown;
-}
+type Command = CommandRegistry.ICommandOptions & { readonly label: string };
 
 /** Return the commands for the current notebook. */
 function commandsFor(links: Links, decisions: Decisions): Record<string, Command> {
@@ -164,15 +159,11 @@ function isUsable({ panel }: Links): boolean {
 
 /** Return whether a run is live, as the kernel reports or else by the running cell. */
 function isRunning({ current, panel }: Links): boolean {
-  if (current?.overview) {
-    return current.live.length > 0;
-  }
-  return (panel?.content.widgets ?? []).some(
-    cell =>
-      cell instanceof CodeCell &&
-      cell.model.executionState === 'running' &&
-      isPrompt(cell.model.sharedModel.getSource())
-  );
+  const runsPrompt = ({ executionState, sharedModel }: ICodeCellModel): boolean =>
+    executionState === 'running' && isPrompt(sharedModel.getSource());
+  return current?.overview
+    ? current.live.length > 0
+    : panel !== null && codeCells(panel).some(runsPrompt);
 }
 
 function stop({ current, panel }: Links): unknown {
@@ -184,11 +175,10 @@ function stop({ current, panel }: Links): unknown {
 /** Return the keys of buttons, as the user has set them: commands are named like buttons. */
 function keysOf({ keyBindings }: CommandRegistry): typeof host.keys {
   const ours = keyBindings.filter(({ command }) => command.startsWith('ipyagent:'));
+  const nameOf = (command: string): string => command.replace('ipyagent:', '');
+  const { formatKeystroke } = CommandRegistry;
   return Object.fromEntries(
-    ours.map(({ command, keys }) => [
-      command.replace('ipyagent:', ''),
-      CommandRegistry.formatKeystroke(keys)
-    ])
+    ours.map(({ command, keys }) => [nameOf(command), formatKeystroke(keys)])
   );
 }
 
