@@ -19,7 +19,7 @@ export class ApprovalView {
 
   private form = new Slot(h('div'));
   private editing = h('div');
-  private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
+  private late = new Slot(h('div', { role: 'status' }));
   private gate: Gate | null = null;
 
   /** `run` runs what was approved, where that can be. */

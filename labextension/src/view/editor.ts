@@ -21,7 +21,7 @@ export class Editor {
   readonly element: HTMLElement;
 
   private parts: Part[];
-  private list = h('div', { class: 'ipyagent-editor-steps' });
+  private list = h('div');
 
   /** `done` gets the calls in their new order; null without a change. */
   constructor(

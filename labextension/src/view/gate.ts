@@ -195,7 +195,7 @@ function isCovered(part: Element): boolean {
     middle(top, bottom, window.innerHeight)
   );
   // Parts of a card may lie over each other, such as a box's text over the mark at its end.
-  const card = part.closest('.ipyagent-card, .ipyagent-run') ?? part;
+  const card = part.closest('.ipyagent-card') ?? part;
   const isOnTop = hit !== null && (hit.contains(part) || card.contains(hit));
   return !isOnTop || document.visibilityState !== 'visible';
 }
