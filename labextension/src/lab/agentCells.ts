@@ -99,9 +99,8 @@ export async function addAgentCell(
   await notebook.activeCell?.ready;
   notebook.mode = 'edit';
   notebook.activate();
-  const lines = source.split('\n');
-  const line = Math.min(1, lines.length - 1);
-  notebook.activeCell?.editor?.setCursorPosition({ line, column: lines[line].length });
+  const [, prompt] = source.split('\n');
+  notebook.activeCell?.editor?.setCursorPosition({ line: 1, column: prompt.length });
   return isNew;
 }
 

@@ -38,7 +38,7 @@ class Decisions {
       return;
     }
     const { oldest } = this;
-    const card = await this.findCard();
+    const card = oldest && (await this.findCard(oldest));
     if (card === null) {
       await (oldest && this.lead(oldest));
     } else if (areAllButtonsInSight(card)) {
@@ -51,20 +51,15 @@ class Decisions {
     }
   }
 
-  private get card(): QuestionCard | null {
-    return this.oldest && this.cards.choiceOf(this.oldest);
-  }
-
   /** Find the card with the buttons, uncovering the cell that asks if none is displayed. */
-  private async findCard(): Promise<QuestionCard | null> {
-    const { oldest } = this;
-    const place = oldest && placeOf(oldest.approval.cell_id, [oldest.panel]);
+  private async findCard(waiting: Waiting): Promise<QuestionCard | null> {
+    const place = placeOf(waiting.approval.cell_id, [waiting.panel]);
     this.cards.chooseCards();
-    if (this.card === null && place !== null) {
+    if (this.cards.choiceOf(waiting) === null && place !== null) {
       await uncover(place);
       this.cards.chooseCards();
     }
-    return this.card;
+    return this.cards.choiceOf(waiting);
   }
 
   /** Show a question without a card in the current notebook: in another one, or in the panel. */

@@ -92,12 +92,10 @@ export class Links {
         ownOf(link)?.dispose();
       }
     }
-    ids.forEach(id =>
-      this.updateLink(
-        id,
-        connections.filter(each => each.id === id)
-      )
-    );
+    for (const id of ids) {
+      const own = connections.filter(each => each.id === id);
+      this.updateLink(id, own);
+    }
     this.links.forEach(link => link.reportNotebooks());
     this.changed.emit();
   }
@@ -122,26 +120,22 @@ export class Links {
   }
 
   private addLink(id: string, connection: Kernel.IKernelConnection): Link {
-    const link = new Link(
-      connection,
-      each => this.listNotebooks(each),
-      (request, each) => this.answerRequest(request, each)
-    );
+    const link = new Link(connection, this.listNotebooks, this.answerRequest);
     link.changed.connect(() => this.changed.emit());
     this.links.set(id, link);
     return link;
   }
 
-  private listNotebooks(link: Link): OpenNotebooks {
+  private listNotebooks = (link: Link): OpenNotebooks => {
     const panels = this.notebooks(link);
     return {
       notebooks: panels.map(({ context }) => context.path),
       clients: panels.flatMap(panel => kernelOf(panel)?.clientId ?? [])
     };
-  }
+  };
 
   /** Answer a request, with the notebook at its `path` or of its `client`. */
-  private answerRequest(request: PageRequest, link: Link): unknown {
+  private answerRequest = (request: PageRequest, link: Link): unknown => {
     const { path, client } = request;
     const own = this.notebooks(link);
     const panel =
@@ -152,7 +146,7 @@ export class Links {
       throw new Error('the notebook is not open');
     }
     return this.serve(panel, request);
-  }
+  };
 }
 
 function kernelOf({ sessionContext }: NotebookPanel): Kernel.IKernelConnection | null {

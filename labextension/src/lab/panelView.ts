@@ -1,6 +1,15 @@
 /** The side panel: blocks that the kernel draws, and what only a page knows. */
 import { approvalKey } from '../channel';
-import type { Asked, Blocks, Drawn, Head, Overview, PendingApproval, Row } from '../protocol';
+import type {
+  Asked,
+  Blocks,
+  Drawn,
+  Head,
+  Overview,
+  PendingApproval,
+  Row,
+  RowButton
+} from '../protocol';
 import { Card } from '../view/card';
 import { Child, h, Slot } from '../view/dom';
 import { requestButton } from '../view/followUp';
@@ -43,16 +52,12 @@ export class PanelView {
     private actions: PanelActions,
     private composer: HTMLElement
   ) {
-    this.element = h(
-      'div',
-      { class: 'ipyagent-run ipyagent-card ipyagent-panel lm-Widget', 'data-ipyagent': 'panel' },
-      this.title,
-      composer,
-      this.empty.element,
-      this.lost,
-      this.blocks.element,
-      this.notify
-    );
+    const attributes = {
+      class: 'ipyagent-card ipyagent-panel lm-Widget',
+      'data-ipyagent': 'panel'
+    };
+    const parts = [this.empty.element, this.lost, this.blocks.element, this.notify];
+    this.element = h('div', attributes, this.title, composer, ...parts);
   }
 
   update(state: PanelState): void {
@@ -80,12 +85,7 @@ export class PanelView {
     const shown = set.filter(({ key }) => isReachable || !key.startsWith('asked'));
     const forms = overview !== null && isReachable ? this.listWhole(overview) : [];
     this.whole = new Map(forms.map(each => [`asked/${approvalKey(each)}/form`, each]));
-    const snapshot = {
-      type: 'snapshot' as const,
-      run_id: '',
-      set: [...shown],
-      order: { ...order }
-    };
+    const snapshot = { type: 'snapshot' as const, run_id: '', set: shown, order: { ...order } };
     this.whole.forEach(({ html, asked }, form) => {
       const row = form.replace(/\/form$/, '');
       snapshot.set.push(draw(`${row}/call`, html), draw(form, '<div></div>', asked));
@@ -177,17 +177,13 @@ class RowPart implements Part<Row> {
 
   update({ buttons }: Row, block: HTMLElement): void {
     place(this.element, block.querySelector('.ia-row') ?? block);
-    const shown = buttons.map(each => ({
-      ...each,
-      isGone: each.name === 'jump' && !this.hasCell(each.of)
-    }));
-    this.slot.show(shown, () =>
-      shown.map(({ name, label, title, of, isGone }) =>
-        isGone
-          ? h('small', {}, 'its cell is gone')
-          : button(name, label, title, () => this.actions[name](of))
-      )
-    );
+    const isGone = ({ name, of }: RowButton): boolean => name === 'jump' && !this.hasCell(of);
+    const draw = (each: RowButton): HTMLElement => {
+      const { name, label, title, of } = each;
+      const gone = isGone(each) && h('small', {}, 'its cell is gone');
+      return gone || button(name, label, title, () => this.actions[name](of));
+    };
+    this.slot.show([buttons, buttons.map(isGone)], () => buttons.map(draw));
   }
 }
 
