@@ -167,15 +167,12 @@ export class LiveRuns {
   /** Return the channel of a run, shared by all its views; null if it is not live. */
   channel(runId: string): Channel | null {
     const entry = this.entries.get(runId);
-    if (entry === undefined) {
-      return null;
-    }
-    if (entry.channel === null) {
+    if (entry?.channel === null) {
       const channel = new Channel(message => entry.link.sendToRun(runId, message));
       entry.link.follow(runId, message => channel.receive(message));
       entry.channel = channel;
     }
-    return entry.channel;
+    return entry?.channel ?? null;
   }
 
   /** Update the list from the links' overviews. */

@@ -226,18 +226,16 @@ class Proposals {
       toRun.clear();
     }
     this.drawn.forEach((proposals, panel) => {
-      const here = new Map(
-        waiting.filter(({ path }) => path === panel.context.path).map(each => [each.key, each])
-      );
+      const here = waiting.filter(({ path }) => path === panel.context.path);
       proposals.forEach((proposal, id) => {
-        if (!here.has(id)) {
+        if (here.every(({ key }) => key !== id)) {
           proposal.dispose();
           proposals.delete(id);
         }
       });
-      here.forEach((each, id) => {
-        const proposal = proposals.get(id) ?? new Proposal(panel, each);
-        proposals.set(id, proposal);
+      here.forEach(each => {
+        const proposal = proposals.get(each.key) ?? new Proposal(panel, each);
+        proposals.set(each.key, proposal);
         proposal.update();
       });
     });

@@ -102,29 +102,25 @@ function buildElement(from: HTMLElement, into: Element | DocumentFragment, allow
   const isBlank = from.localName === 'th' && from.firstChild === null;
   const made = inert.createElement(isBlank ? 'td' : from.localName);
   made.classList.add(...[...from.classList].filter(name => allowed.classes.test(name)));
-  for (const attribute of from.attributes) {
-    const kept = keptValue(attribute, from, allowed);
-    if (kept !== null) {
-      made.setAttribute(attribute.name, kept);
-    }
-  }
+  const kept = [...from.attributes].filter(each => isKept(each, from, allowed));
+  kept.forEach(({ name, value }) => made.setAttribute(name, value));
   into.append(made);
   build(from, made, made.matches(HOLDERS) ? TEXT : allowed);
 }
 
-/** Return what is kept of an attribute; null if nothing is. */
-function keptValue({ name, value }: Attr, from: HTMLElement, allowed: Allowed): string | null {
+/** Return whether an attribute is kept. */
+function isKept({ name, value }: Attr, from: HTMLElement, allowed: Allowed): boolean {
   switch (allowed.attributes.has(name) ? name : '') {
     case '':
-      return null;
+      return false;
     case 'data-ipyagent':
-      return isName(value) ? value : null;
+      return isName(value);
     case 'src':
-      return from.localName === 'img' ? value : null;
+      return from.localName === 'img';
     case 'title':
-      return allowed === CARD || from.classList.contains('ia-traced') ? value : null;
+      return allowed === CARD || from.classList.contains('ia-traced');
     default:
-      return value;
+      return true;
   }
 }
 

@@ -60,7 +60,9 @@ export function askAnew(): HTMLElement | null {
 export function tryAgain(): HTMLElement | null {
   const { runAgain } = host;
   const hint = 'Run this cell again';
-  return runAgain && confirmingButton('try-again', 'Try again', hint, from => runAgain(from, false));
+  return (
+    runAgain && confirmingButton('try-again', 'Try again', hint, from => runAgain(from, false))
+  );
 }
 
 /** Return a button that runs the cells that a run has changed; null where there are none. */
