@@ -16,10 +16,7 @@ interface Report {
 const LOST: Report = { restored: [], skipped: ['The connection to the kernel was lost.'] };
 
 export class UndoView {
-  readonly element = h('div', {
-    class: 'ipyagent-undo',
-    'data-lm-suppress-shortcuts': 'true'
-  });
+  readonly element = h('div', { class: 'ipyagent-undo', 'data-lm-suppress-shortcuts': 'true' });
 
   constructor(
     private runId: string,
@@ -57,15 +54,10 @@ export class UndoView {
     if (restored.length === 0) {
       this.element.append(this.undoButton());
     } else if (isDry) {
-      this.element.append(
-        button(
-          'undo-confirm',
-          this.isRedo ? 'Put it back' : 'Take it back',
-          'Do this now',
-          () => void this.ask(false)
-        ),
-        button('undo-cancel', 'Leave it', 'Change nothing', () => this.offer())
-      );
+      const label = this.isRedo ? 'Put it back' : 'Take it back';
+      const confirm = button('undo-confirm', label, 'Do this now', () => void this.ask(false));
+      const cancel = button('undo-cancel', 'Leave it', 'Change nothing', () => this.offer());
+      this.element.append(confirm, cancel);
     }
   }
 
