@@ -170,11 +170,9 @@ function stop({ current, panel }: Links): unknown {
 /** Return the keys of buttons, as the user has set them: commands are named like buttons. */
 function keysOf({ keyBindings }: CommandRegistry): typeof host.keys {
   const ours = keyBindings.filter(({ command }) => command.startsWith('ipyagent:'));
-  const nameOf = (command: string): string => command.replace('ipyagent:', '');
   const { formatKeystroke } = CommandRegistry;
-  return Object.fromEntries(
-    ours.map(({ command, keys }) => [nameOf(command), formatKeystroke(keys)])
-  );
+  const named = ours.map(each => [each.command.replace('ipyagent:', ''), each.keys] as const);
+  return Object.fromEntries(named.map(([name, keys]) => [name, formatKeystroke(keys)]));
 }
 
 /** Add the commands, and lead to questions that wait. */

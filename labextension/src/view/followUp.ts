@@ -16,10 +16,7 @@ export class FollowUpView {
   /** False once the user has chosen another model than the cell's. */
   isModelKept = true;
 
-  readonly element = h('div', {
-    class: 'ipyagent-say ipyagent-follow-up',
-    'data-lm-suppress-shortcuts': 'true'
-  });
+  readonly element = h('div', { class: 'ipyagent-say ipyagent-follow-up' });
 
   private input = promptField(
     'follow-up',
@@ -35,6 +32,7 @@ export class FollowUpView {
   private problem = h('span', { class: 'ipyagent-note', role: 'status' });
 
   constructor() {
+    this.element.dataset.lmSuppressShortcuts = 'true';
     if (host.askBelow !== null) {
       this.element.append(this.input, this.problem);
     }

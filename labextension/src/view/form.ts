@@ -29,20 +29,13 @@ export function answerForm(
     }
   };
   const status = h('span', { class: 'ipyagent-sent', role: 'status' });
-  const form = h(
-    'div',
-    {
-      class: 'ipyagent-approval',
-      role: 'group',
-      'aria-label': reveal(label),
-      // The notebook's own shortcuts must not see what is typed here.
-      'data-lm-suppress-shortcuts': 'true'
-    },
-    // Announced by screen readers at once.
-    h('p', { class: 'ipyagent-unseen', role: 'alert' }, reveal(label)),
-    ...build(send),
-    status
-  );
+  const name = reveal(label);
+  // Announced by screen readers at once.
+  const spoken = h('p', { class: 'ipyagent-unseen', role: 'alert' }, name);
+  const attributes = { class: 'ipyagent-approval', role: 'group', 'aria-label': name };
+  const form = h('div', attributes, spoken, ...build(send), status);
+  // The notebook's own shortcuts must not see what is typed here.
+  form.dataset.lmSuppressShortcuts = 'true';
   return form;
 }
 
