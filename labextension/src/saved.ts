@@ -65,21 +65,21 @@ function sourceOf({ call, status, dry_run, preview }: SavedCall): string | null 
   const isKept = hasRun && status === 'success' && dry_run !== true && preview?.kind === 'code';
   return isKept ? cellSource(preview.text, preview.language) : null;
 }
+
 /** Return the row of what can be done with a run that has ended. */
 function actionsOf(card: HTMLElement, run: SavedRun, calls: SavedCall[]): HTMLElement {
   const sources = calls.map(sourceOf).filter(source => source !== null);
   const keep = sources.length === 0 ? null : keepCells(run.id, sources);
-  const [undo, followUp] = [new UndoView(), new FollowUpView()];
+  const followUp = new FollowUpView();
   const isUndone = (run.taken_back ?? []).length > 0;
   const canUndo = host.undo !== null && (isUndone || calls.some(hasChanged));
-  undo.update(canUndo ? run.id : null, isUndone);
-  followUp.update(true);
+  const undo = canUndo ? new UndoView(run.id, isUndone).element : null;
   if (run.model.startsWith(EXPLORER)) {
     card.querySelectorAll('.ia-answer').forEach(each => followUp.link(each));
   }
   const changed = runChanged(isUndone ? [] : calls.flatMap(({ result }) => result?.cell ?? []));
   const anew = run.replayed ? askAnew() : null;
-  const parts = [changed, keep, anew, undo.element, modelOf(run, followUp), followUp.element];
+  const parts = [changed, keep, anew, undo, modelOf(run, followUp), followUp.element];
   const row = h('div', { class: 'ipyagent-own' }, ...parts);
   const ending = card.querySelector(':scope > :is(.ia-ending, .ia-error-card)');
   (ending ?? row).append(' ', wayOn(run, calls, followUp) ?? '');

@@ -186,7 +186,7 @@ def test_the_module_is_sent_to_the_card_that_asks_for_it(wire: Wire):
     assert module["type"] == "module"
     assert module["hash"] == wire.card.widget.module_hash == card_module().hash
     assert "export" in module["source"]
-    assert ".ipyagent-run" in module["style"]
+    assert ".ipyagent-card" in module["style"]
 
 
 def test_stop_stops(wire: Wire):

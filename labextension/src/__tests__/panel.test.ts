@@ -173,7 +173,7 @@ describe('what waits', () => {
     reason().value = 'go';
     find('approve').click();
     const answer = { decision: 'approve', reason: 'go' };
-    expect(actions.decide.mock.calls).toEqual([[asking('a1'), 'a1', answer]]);
+    expect(actions.decide.mock.calls).toEqual([[asking('a1'), answer]]);
   });
 
   it('becomes one line again when its cell is back', () => {
@@ -237,7 +237,10 @@ describe('what waits', () => {
     showAsked([asking('a1', { about: 'a question', asked })], GONE);
     find('choice').click();
     const answer = { decision: 'answer', text: '2024' };
-    expect(actions.decide).toHaveBeenCalledWith(expect.anything(), 'a1', answer);
+    expect(actions.decide).toHaveBeenCalledWith(
+      expect.objectContaining({ approval_id: 'a1' }),
+      answer
+    );
   });
 
   it('may be a plan that a cell asks about', () => {
@@ -247,7 +250,10 @@ describe('what waits', () => {
     expect(all('plan-step')).toHaveLength(3);
     find('deny').click();
     const answer = { decision: 'deny', reason: '' };
-    expect(actions.decide).toHaveBeenCalledWith(expect.anything(), 'a1', answer);
+    expect(actions.decide).toHaveBeenCalledWith(
+      expect.objectContaining({ approval_id: 'a1' }),
+      answer
+    );
   });
 
   it('may be a plan that no cell asks about, which is decided on here', () => {
@@ -260,9 +266,7 @@ describe('what waits', () => {
     reason().value = 'later';
     find('deny').click();
     find('approve').click();
-    expect(actions.decide.mock.calls).toEqual([
-      [waiting, '', { decision: 'deny', reason: 'later' }]
-    ]);
+    expect(actions.decide.mock.calls).toEqual([[waiting, { decision: 'deny', reason: 'later' }]]);
   });
 
   it('is counted', () => {

@@ -7,6 +7,11 @@ import { UndoView } from '../view/undo';
 let asked: { runId: string; isDry: boolean }[];
 let view: UndoView;
 
+function draw(isRedo = false): void {
+  view = new UndoView('r1', isRedo);
+  document.body.replaceChildren(view.element);
+}
+
 function answer(report: unknown): void {
   host.undo = (_, runId, isDry) => {
     asked.push({ runId, isDry });
@@ -22,13 +27,11 @@ async function press(name: string): Promise<void> {
 beforeEach(() => {
   asked = [];
   host.undo = null;
-  view = new UndoView();
-  document.body.replaceChildren(view.element);
+  draw();
 });
 
 describe('a run that can be taken back', () => {
   it('tells what that would do before it is done', async () => {
-    view.update('r1');
     answer({ restored: ['n would be as it was'], skipped: ['m stays'] });
     await press('undo');
     expect(view.element.textContent).toContain('n would be as it was');
@@ -44,7 +47,6 @@ describe('a run that can be taken back', () => {
   });
 
   it('is left as it is where the user wants that', async () => {
-    view.update('r1');
     answer({ restored: ['n would be as it was'], skipped: [] });
     await press('undo');
     await press('undo-cancel');
@@ -53,7 +55,6 @@ describe('a run that can be taken back', () => {
   });
 
   it('says how where no kernel hears it, a fresh one too, and can be asked again', async () => {
-    view.update('r1');
     await press('undo');
     expect(view.element.textContent).toContain('%load_ext ipyagent, then %agent undo r1');
     answer({ restored: ['n would be as it was'], skipped: [] });
@@ -63,7 +64,6 @@ describe('a run that can be taken back', () => {
 
   it('says that it waits while the kernel runs something else', async () => {
     vi.useFakeTimers();
-    view.update('r1');
     let free: (report: unknown) => void = vi.fn();
     answer(new Promise(resolve => (free = resolve)));
     view.element.querySelector<HTMLElement>('[data-ipyagent=undo]')?.click();
@@ -80,7 +80,6 @@ describe('a run that can be taken back', () => {
     [undefined, 'The connection to the kernel was lost.'],
     [{ restored: [], skipped: ['a cell is running; try again'] }, 'a cell is running; try again']
   ])('says why it cannot be now, and can be asked again', async (report, why) => {
-    view.update('r1');
     answer(report);
     await press('undo');
     expect(view.element.textContent).toBe(`${why}Undo…`);
@@ -92,15 +91,9 @@ describe('a run that can be taken back', () => {
 });
 
 it('offers to put back what was taken back', async () => {
-  view.update('r1', true);
+  draw(true);
   expect(view.element.textContent).toBe('Redo…');
   answer({ restored: ['n would be as it was'], skipped: [] });
   await press('undo');
   expect(view.element.textContent).toContain('Put it back');
-});
-
-it('has no button where there is nothing to take back', () => {
-  view.update('r1');
-  view.update(null);
-  expect(view.element.textContent).toBe('');
 });

@@ -6,7 +6,7 @@ import { LabIcon } from '@jupyterlab/ui-components';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { h } from '../view/dom';
-import { forEachCodeCell, runCurrent } from './cells';
+import { forEachCodeCell, runCurrent, select } from './cells';
 import type { Link } from './link';
 import type { Links } from './links';
 import { hasFailed, isPrompt, promptAbout } from './prompts';
@@ -37,13 +37,10 @@ function showAsProse(cell: Cell, { codeMimetype, editorConfig }: Notebook): void
   if (prompt || cell.hasClass(CLASS)) {
     cell.toggleClass(CLASS, prompt);
     cell.model.mimeType = prompt ? PROMPT_TYPE : codeMimetype;
-    wrap(cell, prompt || editorConfig.code.lineWrap === true);
-  }
-}
-
-function wrap(cell: Cell, lineWrap: boolean): void {
-  if (cell.editorConfig.lineWrap !== lineWrap) {
-    cell.updateEditorConfig({ lineWrap });
+    const lineWrap = prompt || editorConfig.code.lineWrap === true;
+    if (cell.editorConfig.lineWrap !== lineWrap) {
+      cell.updateEditorConfig({ lineWrap });
+    }
   }
 }
 
@@ -97,15 +94,13 @@ export async function addAgentCell(
     const cell = { cell_type: 'code', source, metadata: { trusted: true } };
     notebook.model?.sharedModel.insertCell(index, cell);
   }
-  notebook.deselectAll();
-  notebook.activeCellIndex = index;
+  select(panel, index);
   await notebook.scrollToItem(index);
   await notebook.activeCell?.ready;
   notebook.mode = 'edit';
   notebook.activate();
-  const lines = source.split('\n');
-  const line = Math.min(1, lines.length - 1);
-  notebook.activeCell?.editor?.setCursorPosition({ line, column: lines[line].length });
+  const [, prompt] = source.split('\n');
+  notebook.activeCell?.editor?.setCursorPosition({ line: 1, column: prompt.length });
   return isNew;
 }
 

@@ -1,14 +1,13 @@
 /** Serves cards: the module that draws them, what they ask for, and the keyboard focus. */
 import { InputDialog, Notification } from '@jupyterlab/apputils';
-import type { Cell } from '@jupyterlab/cells';
-import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
+import { NotebookActions } from '@jupyterlab/notebook';
 
 import { type CellSource, host, type NewCell } from '../view/host';
 import { reveal } from '../view/reveal';
 import { WIDGET_HASH } from '../widgetHash';
 import { widgetModules } from '../widgetModules';
 import { load } from './agentCells';
-import { cellIds, mark, runBelow } from './cells';
+import { cellIds, indexOfCell, mark, runBelow, runCells } from './cells';
 import type { Link } from './link';
 import type { Links } from './links';
 import { sharedNotebook } from './notebookTools';
@@ -46,7 +45,7 @@ export async function chooseModel(link: Link | null): Promise<boolean> {
 
 /** Ask the kernel for its models, once the named one was chosen; a problem is shown. */
 async function request(link: Link | null, model: string | null): Promise<Models | null> {
-  const reply = (await link?.ask('models', { model })) as Models | undefined;
+  const reply = await link?.ask<Models>('models', { model });
   const problem = reply === undefined ? NO_CONNECTION : reply.problem;
   if (problem !== '') {
     Notification.error(reveal(problem));
@@ -60,18 +59,11 @@ const inserted = new Set<string>();
 /** The options that hold for the next prompt too. */
 const LASTING = /\s(?:-[msa]|--(?:model|session|agent|confirm|tools|max-\w+))[ =]\S+/g;
 
-/** The cell of a card, and the index where cells of the card are inserted. */
-interface Below {
-  readonly panel: NotebookPanel;
-  readonly cell: Cell;
-  readonly index: number;
-}
-
-/** Find the place below the cell with `from`; throws if there is none. */
-function findBelow({ tracker }: Links, from: Element): Below {
-  const panel = tracker.find(({ content }) => content.node.contains(from));
-  const above = panel?.content.widgets.findIndex(({ node }) => node.contains(from)) ?? -1;
-  if (panel === undefined || above < 0) {
+/** Return the cell with `from`, and the index below it for the next cell; throws if there is none. */
+function findBelow(links: Links, from: Element) {
+  const panel = links.around(from);
+  const above = panel === null ? -1 : indexOfCell(panel, from);
+  if (panel === null || above < 0) {
     throw new Error('There is no notebook here');
   }
   if (panel.content.model?.readOnly !== false) {
@@ -115,17 +107,8 @@ async function runAgain(links: Links, from: Element, isFresh: boolean): Promise<
     return 'No connection to ipyagent in a kernel: run the cell with --fresh';
   }
   void load(panel, link);
-  void NotebookActions.runCells(panel.content, [cell], panel.sessionContext);
+  runCells(panel, [cell.model.id]);
   return 'Asking the model';
-}
-
-/** Run the code cells with these ids in the notebook with `from`, in its order. */
-function runCells(links: Links, from: Element, ids: readonly string[]): void {
-  const { content, sessionContext } = findBelow(links, from).panel;
-  const cells = content.widgets.filter(
-    ({ model: { id, type } }) => type === 'code' && ids.includes(id)
-  );
-  void NotebookActions.runCells(content, cells, sessionContext);
 }
 
 /** Everything of ours in a cell: its card, proposals. */
@@ -185,13 +168,13 @@ class CellFocus {
   }
 
   private focusCell(cell: Element): void {
-    const notebook = this.links.panel?.content;
-    const index = notebook?.widgets.findIndex(({ node }) => node === cell) ?? -1;
-    if (notebook !== undefined && index >= 0) {
-      notebook.mode = 'command';
-      notebook.activeCellIndex = index;
+    const { panel } = this.links;
+    const index = panel === null ? -1 : indexOfCell(panel, cell);
+    if (panel !== null && index >= 0) {
+      panel.content.mode = 'command';
+      panel.content.activeCellIndex = index;
       const options = { waitUntilReady: false, preventScroll: true };
-      void NotebookActions.focusActiveCell(notebook, options);
+      void NotebookActions.focusActiveCell(panel.content, options);
     }
   }
 }
@@ -202,8 +185,7 @@ function cellOf(element: Element): Element | null {
 
 /** Return the connection to the kernel of a card. */
 function linkOf(links: Links, card: Node): Link | null {
-  const panel = links.notebooks().find(({ node }) => node.contains(card));
-  const link = links.of(panel ?? null);
+  const link = links.of(links.around(card));
   return link?.overview ? link : null;
 }
 
@@ -214,10 +196,11 @@ export function serveCards(links: Links): void {
   host.insertCells = (...asked) => problemOf(() => insertBelow(links, ...asked));
   host.askBelow = (...asked) => problemOf(() => askBelow(links, ...asked));
   host.runAgain = (...asked) => runAgain(links, ...asked).catch(String);
-  host.runCells = (...asked) => problemOf(() => runCells(links, ...asked));
+  host.runCells = (from, ids) => problemOf(() => runCells(findBelow(links, from).panel, ids));
   host.freeze = async (from, runId) => {
-    const reply = await linkOf(links, from)?.ask('freeze', { run_id: runId });
-    return (reply as { cells: NewCell[] } | null | undefined)?.cells ?? [];
+    const link = linkOf(links, from);
+    const reply = await link?.ask<{ cells: NewCell[] } | null>('freeze', { run_id: runId });
+    return reply?.cells ?? [];
   };
   host.undo = (from, runId, isDry) =>
     linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry });

@@ -70,12 +70,21 @@ export function placeOf(cellId: string | null, panels: NotebookPanel[]): Place |
   return null;
 }
 
+/** Return the index of the cell with this node; -1 if none has it. */
+export function indexOfCell({ content }: NotebookPanel, inner: Node): number {
+  return content.widgets.findIndex(({ node }) => node.contains(inner));
+}
+
+/** Select a cell, and no other. */
+export function select({ content }: NotebookPanel, index: number): void {
+  content.deselectAll();
+  content.activeCellIndex = index;
+}
+
 /** Scroll to a cell, and select it. */
 export async function goTo(place: Place, app: JupyterFrontEnd): Promise<void> {
-  const { panel, index } = place;
-  app.shell.activateById(panel.id);
-  panel.content.deselectAll();
-  panel.content.activeCellIndex = index;
+  app.shell.activateById(place.panel.id);
+  select(place.panel, place.index);
   await uncover(place, 'smart');
 }
 
@@ -92,20 +101,25 @@ export async function uncover({ panel, index }: Place, align?: 'smart'): Promise
 
 /** Insert a code cell below another one, and run it. */
 export async function runBelow({ panel, index }: Place, source: string): Promise<void> {
-  const { content } = panel;
-  content.model?.sharedModel.insertCell(index + 1, { cell_type: 'code', source });
-  content.deselectAll();
-  content.activeCellIndex = index + 1;
+  panel.content.model?.sharedModel.insertCell(index + 1, { cell_type: 'code', source });
+  select(panel, index + 1);
   await runCurrent(panel);
 }
 
+/** Run the code cells with these ids, in the notebook's order. */
+export function runCells({ content, sessionContext }: NotebookPanel, ids: readonly string[]): void {
+  const cells = content.widgets.filter(({ model }) => isCode(model) && ids.includes(model.id));
+  void NotebookActions.runCells(content, cells, sessionContext);
+}
+
 /** Run the current cell; warn if it was dropped, because a cell that it waited for failed. */
-export async function runCurrent({ content, sessionContext }: NotebookPanel): Promise<void> {
+export async function runCurrent(panel: NotebookPanel): Promise<void> {
+  const { content, sessionContext } = panel;
   const { activeCell: cell } = content;
   const hasRun = await NotebookActions.run(content, sessionContext);
   const isKept = !hasRun && cell !== null && !cell.isDisposed;
   if (isKept && isCode(cell.model) && cell.model.executionCount === null) {
-    const callback = (): void => void NotebookActions.runCells(content, [cell], sessionContext);
+    const callback = (): void => runCells(panel, [cell.model.id]);
     const run = { label: 'Run it', caption: 'Run the cell now', callback };
     const text = 'The new cell did not run: one that ran before it failed or was stopped.';
     Notification.warning(text, { autoClose: false, actions: [run] });

@@ -1,13 +1,12 @@
 /** The commands of the palette, shortcuts, toolbar and menus. */
 import type { ICommandPalette } from '@jupyterlab/apputils';
-import { CodeCell } from '@jupyterlab/cells';
+import type { ICodeCellModel } from '@jupyterlab/cells';
 import { CommandRegistry } from '@lumino/commands';
 
-import type { PendingApproval } from '../protocol';
 import { host } from '../view/host';
 import { addAgentCell, agentIcon, askAbout, isPython, partOf } from './agentCells';
 import { QuestionCards, oldestWaiting, PANEL, showWaiting, Waiting } from './approvals';
-import { placeOf, uncover } from './cells';
+import { codeCells, indexOfCell, placeOf, select, uncover } from './cells';
 import type { Links } from './links';
 import { isPrompt } from './prompts';
 import { areAllButtonsInSight, QuestionCard, scrollToCard } from './questionCard';
@@ -27,8 +26,8 @@ class Decisions {
   ) {}
 
   /** The approval that has waited longest; null without one. */
-  get pending(): PendingApproval | null {
-    return this.oldest?.approval ?? null;
+  get oldest(): Waiting | null {
+    return oldestWaiting(this.links);
   }
 
   /** Press the button, which guards itself; if it is not on screen, scroll there instead. */
@@ -39,7 +38,7 @@ class Decisions {
       return;
     }
     const { oldest } = this;
-    const card = await this.findCard();
+    const card = oldest && (await this.findCard(oldest));
     if (card === null) {
       await (oldest && this.lead(oldest));
     } else if (areAllButtonsInSight(card)) {
@@ -52,24 +51,15 @@ class Decisions {
     }
   }
 
-  private get oldest(): Waiting | null {
-    return oldestWaiting(this.links);
-  }
-
-  private get card(): QuestionCard | null {
-    return this.oldest && this.cards.choiceOf(this.oldest);
-  }
-
   /** Find the card with the buttons, uncovering the cell that asks if none is displayed. */
-  private async findCard(): Promise<QuestionCard | null> {
-    const { oldest } = this;
-    const place = oldest && placeOf(oldest.approval.cell_id, [oldest.panel]);
+  private async findCard(waiting: Waiting): Promise<QuestionCard | null> {
+    const place = placeOf(waiting.approval.cell_id, [waiting.panel]);
     this.cards.chooseCards();
-    if (this.card === null && place !== null) {
+    if (this.cards.choiceOf(waiting) === null && place !== null) {
       await uncover(place);
       this.cards.chooseCards();
     }
-    return this.card;
+    return this.cards.choiceOf(waiting);
   }
 
   /** Show a question without a card in the current notebook: in another one, or in the panel. */
@@ -94,23 +84,17 @@ const ACTS: Record<string, readonly [label: string, task: (part: string) => stri
 
 /** Make a cell whose menu opens the current one: after a click in its editor, it is not yet. */
 function activate({ panel }: Links, cell: Node | undefined): void {
-  const content = panel?.content;
-  const index = content?.widgets.findIndex(({ node }) => node === cell) ?? -1;
-  if (content && index >= 0 && !content.isSelectedOrActive(content.widgets[index])) {
-    content.deselectAll();
-    content.activeCellIndex = index;
+  const index = panel && cell ? indexOfCell(panel, cell) : -1;
+  if (panel && index >= 0 && !panel.content.isSelectedOrActive(panel.content.widgets[index])) {
+    select(panel, index);
   }
 }
 
 /** Add the commands that ask about the current cell, or its output. */
 function addActs(links: Links, palette: ICommandPalette | null): void {
   const { app } = links;
-  app.contextMenu.opened.connect(() => {
-    activate(
-      links,
-      app.contextMenuHitTest(({ classList }) => classList.contains('jp-Cell'))
-    );
-  });
+  const isCell = ({ classList }: HTMLElement): boolean => classList.contains('jp-Cell');
+  app.contextMenu.opened.connect(() => activate(links, app.contextMenuHitTest(isCell)));
   for (const [name, [label, task]] of Object.entries(ACTS)) {
     const command = `ipyagent:${name}`;
     app.commands.addCommand(command, {
@@ -129,12 +113,7 @@ function addActs(links: Links, palette: ICommandPalette | null): void {
   }
 }
 
-interface Command {
-  readonly label: string;
-  readonly caption: string;
-  readonly isEnabled: () => boolean;
-  readonly execute: () => unknown;
-}
+type Command = CommandRegistry.ICommandOptions & { readonly label: string };
 
 /** Return the commands for the current notebook. */
 function commandsFor(links: Links, decisions: Decisions): Record<string, Command> {
@@ -161,8 +140,8 @@ function decideCommand(decisions: Decisions, word: 'approve' | 'deny', label: st
     label,
     caption: 'Decide on the call that has waited longest; shows it first, if it was not seen',
     isEnabled: () => {
-      const { pending } = decisions;
-      return pending !== null && (word === 'deny' || pending.asked.question === null);
+      const { oldest } = decisions;
+      return oldest !== null && (word === 'deny' || oldest.approval.asked.question === null);
     },
     execute: () => decisions.press(word)
   };
@@ -175,15 +154,11 @@ function isUsable({ panel }: Links): boolean {
 
 /** Return whether a run is live, as the kernel reports or else by the running cell. */
 function isRunning({ current, panel }: Links): boolean {
-  if (current !== null && current.overview !== null) {
-    return current.live.length > 0;
-  }
-  return (panel?.content.widgets ?? []).some(
-    cell =>
-      cell instanceof CodeCell &&
-      cell.model.executionState === 'running' &&
-      isPrompt(cell.model.sharedModel.getSource())
-  );
+  const runsPrompt = ({ executionState, sharedModel }: ICodeCellModel): boolean =>
+    executionState === 'running' && isPrompt(sharedModel.getSource());
+  return current?.overview
+    ? current.live.length > 0
+    : panel !== null && codeCells(panel).some(runsPrompt);
 }
 
 function stop({ current, panel }: Links): unknown {
@@ -195,12 +170,9 @@ function stop({ current, panel }: Links): unknown {
 /** Return the keys of buttons, as the user has set them: commands are named like buttons. */
 function keysOf({ keyBindings }: CommandRegistry): typeof host.keys {
   const ours = keyBindings.filter(({ command }) => command.startsWith('ipyagent:'));
-  return Object.fromEntries(
-    ours.map(({ command, keys }) => [
-      command.replace('ipyagent:', ''),
-      CommandRegistry.formatKeystroke(keys)
-    ])
-  );
+  const { formatKeystroke } = CommandRegistry;
+  const named = ours.map(each => [each.command.replace('ipyagent:', ''), each.keys] as const);
+  return Object.fromEntries(named.map(([name, keys]) => [name, formatKeystroke(keys)]));
 }
 
 /** Add the commands, and lead to questions that wait. */

@@ -32,8 +32,12 @@ export class Composer {
 
   constructor(private actions: ComposerActions) {
     this.model.mimeType = PROMPT_TYPE;
-    this.model.sharedModel.changed.connect(() => this.showHint());
-    this.showHint();
+    const showHint = (): void => {
+      const isEmpty = this.model.sharedModel.getSource() === '';
+      this.host.classList.toggle('ipyagent-empty', isEmpty);
+    };
+    this.model.sharedModel.changed.connect(showHint);
+    showHint();
     this.element.append(this.host, this.below.element);
     this.host.addEventListener('keydown', event => this.onKey(event), { capture: true });
   }
@@ -55,18 +59,9 @@ export class Composer {
     pick.ariaHasPopup = 'dialog';
     const fresh = 'New conversation: one that knows nothing of this one';
     const below = 'Ask in an agent cell at the end of the notebook (Shift Enter)';
-    return [
-      ...(model === '' ? [] : [pick]),
-      ...(model === ''
-        ? []
-        : [button('new-session', '+', fresh, () => actions.startConversation())]),
-      button('ask', 'Ask', below, () => this.ask())
-    ];
-  }
-
-  private showHint(): void {
-    const isEmpty = this.model.sharedModel.getSource() === '';
-    this.host.classList.toggle('ipyagent-empty', isEmpty);
+    const anew = button('new-session', '+', fresh, () => actions.startConversation());
+    const ask = button('ask', 'Ask', below, () => this.ask());
+    return model === '' ? [ask] : [pick, anew, ask];
   }
 
   /** Tab leaves the field; Enter accepts a completion, with Shift it asks. */

@@ -102,8 +102,8 @@ function messageOf(
 export class SubshellComm {
   private readonly id = UUID.uuid4();
   private subshell: string | null = null;
-  private isOpen = false;
-  private queue: JSONObject[] = [];
+  /** The messages to send once it is open; null from then on. */
+  private queue: JSONObject[] | null = [];
   private isClosed = false;
 
   constructor(
@@ -118,17 +118,18 @@ export class SubshellComm {
       this.endSubshell();
       return;
     }
-    this.isOpen = true;
     this.sendMessage('comm_open', {
       target_name: this.target,
       data: { ...data, subshell: this.subshell }
     });
-    this.queue.splice(0).forEach(each => this.send(each));
+    const waiting = this.queue ?? [];
+    this.queue = null;
+    waiting.forEach(each => this.send(each));
   }
 
   /** Send a message, once the comm is open. */
   send(data: JSONObject): void {
-    if (!this.isOpen) {
+    if (this.queue !== null) {
       this.queue.push(data);
     } else if (!this.isClosed) {
       this.sendMessage('comm_msg', { data });
@@ -137,7 +138,7 @@ export class SubshellComm {
 
   /** Close the comm. The kernel ends the subshell, as it has to process this message on it. */
   close(): void {
-    if (this.isOpen && !this.isClosed) {
+    if (this.queue === null && !this.isClosed) {
       this.sendMessage('comm_close', { data: {} });
     }
     this.isClosed = true;

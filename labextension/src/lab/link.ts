@@ -3,8 +3,8 @@ import { CommsOverSubshells, Kernel, KernelMessage as Jupyter } from '@jupyterla
 import { JSONObject, UUID } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
-import type { FromRun, ToRun } from '../channel';
-import type { Ask, Overview, PageRequest, Protocol, RunLine } from '../protocol';
+import type { Answer, FromRun, ToRun } from '../channel';
+import type { Ask, Overview, PageRequest, PendingApproval, Protocol, RunLine } from '../protocol';
 import { endSubshell, hasComm, SubshellComm } from './control';
 
 const TARGET = 'ipyagent';
@@ -48,16 +48,12 @@ export class Link {
   private isDisconnected = false;
 
   constructor(
-    private connection: Kernel.IKernelConnection,
+    /** The connection of the comms, shared by all notebooks of this kernel. */
+    public kernel: Kernel.IKernelConnection,
     private listNotebooks: (link: Link) => OpenNotebooks,
     private serve: Serve
   ) {
     this.attach();
-  }
-
-  /** The connection of the comms, shared by all notebooks of this kernel. */
-  get kernel(): Kernel.IKernelConnection {
-    return this.connection;
   }
 
   /** The kernel's live runs. */
@@ -75,6 +71,11 @@ export class Link {
     this.send({ type: 'to_run', run_id: runId, message });
   }
 
+  /** Decide on what a run asks. */
+  decide({ run_id, approval_id }: PendingApproval, answer: Answer): void {
+    this.sendToRun(run_id, { type: 'decide', approval_id, answer });
+  }
+
   /** Receive the messages of one run, beginning with a snapshot. */
   follow(runId: string, receive: (message: FromRun) => void): void {
     this.runs.set(runId, receive);
@@ -87,10 +88,10 @@ export class Link {
   }
 
   /** Ask the kernel; resolves with its answer, or undefined if the connection was lost. */
-  ask(what: Ask['what'], about: Partial<Ask>): Promise<unknown> {
+  ask<T>(what: Ask['what'], about: Partial<Ask>): Promise<T | undefined> {
     const id = ++this.requestCount;
     return new Promise(resolve => {
-      this.answers.set(id, resolve);
+      this.answers.set(id, resolve as (value: unknown) => void);
       const none = { text: '', run_id: null, cell_id: null, model: null, dry_run: false };
       this.send({ type: 'ask', id, what, ...none, ...about });
     });
@@ -105,7 +106,7 @@ export class Link {
   useConnection(connection: Kernel.IKernelConnection): void {
     this.detach();
     this.closeComms();
-    this.connection = connection;
+    this.kernel = connection;
     this.attach();
     if (this.overview !== null) {
       this.connect();
@@ -169,12 +170,8 @@ export class Link {
     const comm = (this.comm = new SubshellComm(kernel, TARGET));
     this.reportNotebooks();
     this.runs.forEach((_, runId) => this.send({ type: 'follow', run_id: runId }));
-    const opened = {
-      page: PAGE,
-      client: kernel.clientId,
-      notebooks: this.listNotebooks(this).notebooks
-    };
-    void comm.open(opened);
+    const { notebooks } = this.listNotebooks(this);
+    void comm.open({ page: PAGE, client: kernel.clientId, notebooks });
   }
 
   /** Accept the comm that the kernel opens to this page; others are for other pages. */

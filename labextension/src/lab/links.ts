@@ -62,6 +62,11 @@ export class Links {
     return panels.filter(panel => link === undefined || kernelOf(panel)?.id === link.kernel.id);
   }
 
+  /** Return the notebook with this node; null if none has it. */
+  around(node: Node): NotebookPanel | null {
+    return this.notebooks().find(panel => panel.node.contains(node)) ?? null;
+  }
+
   private add(panel: NotebookPanel): void {
     const { sessionContext } = panel;
     const update = (): void => this.update();
@@ -87,12 +92,10 @@ export class Links {
         ownOf(link)?.dispose();
       }
     }
-    ids.forEach(id =>
-      this.updateLink(
-        id,
-        connections.filter(each => each.id === id)
-      )
-    );
+    for (const id of ids) {
+      const own = connections.filter(each => each.id === id);
+      this.updateLink(id, own);
+    }
     this.links.forEach(link => link.reportNotebooks());
     this.changed.emit();
   }
@@ -117,26 +120,22 @@ export class Links {
   }
 
   private addLink(id: string, connection: Kernel.IKernelConnection): Link {
-    const link = new Link(
-      connection,
-      each => this.listNotebooks(each),
-      (request, each) => this.answerRequest(request, each)
-    );
+    const link = new Link(connection, this.listNotebooks, this.answerRequest);
     link.changed.connect(() => this.changed.emit());
     this.links.set(id, link);
     return link;
   }
 
-  private listNotebooks(link: Link): OpenNotebooks {
+  private listNotebooks = (link: Link): OpenNotebooks => {
     const panels = this.notebooks(link);
     return {
       notebooks: panels.map(({ context }) => context.path),
       clients: panels.flatMap(panel => kernelOf(panel)?.clientId ?? [])
     };
-  }
+  };
 
   /** Answer a request, with the notebook at its `path` or of its `client`. */
-  private answerRequest(request: PageRequest, link: Link): unknown {
+  private answerRequest = (request: PageRequest, link: Link): unknown => {
     const { path, client } = request;
     const own = this.notebooks(link);
     const panel =
@@ -147,7 +146,7 @@ export class Links {
       throw new Error('the notebook is not open');
     }
     return this.serve(panel, request);
-  }
+  };
 }
 
 function kernelOf({ sessionContext }: NotebookPanel): Kernel.IKernelConnection | null {
@@ -168,15 +167,12 @@ export class LiveRuns {
   /** Return the channel of a run, shared by all its views; null if it is not live. */
   channel(runId: string): Channel | null {
     const entry = this.entries.get(runId);
-    if (entry === undefined) {
-      return null;
-    }
-    if (entry.channel === null) {
+    if (entry?.channel === null) {
       const channel = new Channel(message => entry.link.sendToRun(runId, message));
       entry.link.follow(runId, message => channel.receive(message));
       entry.channel = channel;
     }
-    return entry.channel;
+    return entry?.channel ?? null;
   }
 
   /** Update the list from the links' overviews. */

@@ -6,12 +6,10 @@ import { type Cell, CodeCellModel } from '@jupyterlab/cells';
 import { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
-import type { Answer } from '../channel';
-import type { AskedCall, PendingApproval } from '../protocol';
-import type { Decide } from '../view/form';
+import type { AskedCall } from '../protocol';
 import { ProposalView } from '../view/proposal';
-import { listWaiting } from './approvals';
-import { mark } from './cells';
+import { listWaiting, type Waiting } from './approvals';
+import { mark, runCells } from './cells';
 import type { Link } from './link';
 import type { Links } from './links';
 import {
@@ -43,11 +41,10 @@ interface RequestDetails {
 
 /** Read and change open notebooks for the kernel. Nothing is saved here. */
 function serveRequests(links: Links, inserted: Inserted): void {
+  /** Run a cell that was changed, if the user has approved that too. */
   const runApproved = (panel: NotebookPanel, id: string, change: string): void => {
     if (toRun.take(change, links.all.flatMap(listSteps))) {
-      const { content, sessionContext } = panel;
-      const cells = content.widgets.filter(({ model }) => model.id === id);
-      void NotebookActions.runCells(content, cells, sessionContext);
+      runCells(panel, [id]);
     }
   };
   const answers: Record<string, (panel: NotebookPanel, details: RequestDetails) => unknown> = {
@@ -114,29 +111,19 @@ export function sharedNotebook({ content }: NotebookPanel): Notebook {
   return content.model.sharedModel as unknown as Notebook;
 }
 
-/** A waiting call, and its context. */
-interface ProposedCall {
-  readonly id: string;
-  readonly approval: PendingApproval;
+/** A call that waits, in the notebook whose agent asks. */
+interface ProposedCall extends Waiting {
   readonly call: AskedCall;
   /** The path of the notebook to change. */
   readonly path: string;
-  /** The notebook whose agent asks, if it is another. */
-  readonly asking: string | null;
-  /** The step of the run that asks. */
-  readonly step: string;
-  /** The agent's own cell. */
-  readonly cellId: string | null;
   /** The ids of the cells that its run has inserted. */
   readonly inserted: readonly string[];
-  readonly decide: Decide;
 }
 
 /** Draws one proposal in the layout of a cell, with which it moves. */
 class Proposal {
   private view: ProposalView | null = null;
   private widget: Widget | null = null;
-  private side: CallPlace['side'] | null = null;
   private isDisposed = false;
   /** The cell to change, and its source at the time of the proposal. */
   private changed: { cellId: string; before: string } | null = null;
@@ -149,11 +136,11 @@ class Proposal {
   /** Draw it at its current place: cells are added, moved and deleted. */
   update(): void {
     const { widgets } = this.panel.content;
-    const { cellId: asking, call, inserted } = this.waiting;
+    const { approval, call, inserted } = this.waiting;
     const cells = widgets.map(({ model }) => model.id);
     const place: CallPlace | null = this.changed
       ? { cellId: this.changed.cellId, side: 'changed' }
-      : placeOfCall(call, { cells, agentCell: asking, inserted });
+      : placeOfCall(call, { cells, agentCell: approval.cell_id, inserted });
     const cell = widgets.find(({ model }) => model.id === place?.cellId);
     if (place === null || cell === undefined) {
       this.remove();
@@ -175,19 +162,21 @@ class Proposal {
       this.changed ??= { cellId, before: source };
     }
     const before = this.changed?.before ?? null;
-    const { approval, call, asking, step, decide } = this.waiting;
+    const { approval, call, link, path, panel } = this.waiting;
     const given = call.request.arguments;
     const kind = side === 'changed' ? cell.model.type : (given.kind ?? 'code');
     const changed = nameChange(this.panel, this.changed?.cellId ?? '', given.source);
+    const step = listSteps(link).find(each => each.startsWith(`${approval.run_id} `)) ?? '';
     const run = (): void => toRun.add(changed, step);
+    const own = panel.context.path;
     this.view ??= new ProposalView(
-      { approval, call, before, asking },
-      decide,
+      { approval, call, before, asking: path === own ? null : own },
+      answer => link.decide(approval, answer),
       kind === 'code' ? run : null
     );
     this.view.element.dataset.run = approval.run_id;
     this.view.update(before !== null && before !== source);
-    if (this.widget?.parent !== cell || this.side !== side) {
+    if (this.widget?.parent !== cell) {
       this.remove();
       this.insert(this.view, cell, side);
     }
@@ -198,7 +187,6 @@ class Proposal {
       void cell.ready.then(() => this.isDisposed || this.update());
       return;
     }
-    this.side = side;
     this.widget = new Widget({ node: element });
     const layout = cell.layout as PanelLayout;
     const input = layout.widgets.findIndex(({ node }) =>
@@ -215,7 +203,6 @@ class Proposal {
   private remove(): void {
     this.widget?.dispose();
     this.widget = null;
-    this.side = null;
   }
 }
 
@@ -248,38 +235,30 @@ class Proposals {
   private update(): void {
     const waiting = this.listProposed();
     this.drawn.forEach((proposals, panel) => {
-      const here = new Map(
-        waiting.filter(({ path }) => path === panel.context.path).map(each => [each.id, each])
-      );
+      const here = waiting.filter(({ path }) => path === panel.context.path);
       proposals.forEach((proposal, id) => {
-        if (!here.has(id)) {
+        if (here.every(({ key }) => key !== id)) {
           proposal.dispose();
           proposals.delete(id);
         }
       });
-      here.forEach((each, id) => {
-        const proposal = proposals.get(id) ?? new Proposal(panel, each);
-        proposals.set(id, proposal);
+      here.forEach(each => {
+        const proposal = proposals.get(each.key) ?? new Proposal(panel, each);
+        proposals.set(each.key, proposal);
         proposal.update();
       });
     });
   }
 
   private listProposed(): ProposedCall[] {
-    return listWaiting(this.links).flatMap(({ key, approval, link, panel }) => {
-      const { asked, cell_id: cellId, run_id: runId } = approval;
+    return listWaiting(this.links).flatMap(waiting => {
+      const { asked, run_id: runId } = waiting.approval;
       const call = asked.calls.at(0);
       if (call === undefined || asked.is_plan || !TOOLS.includes(call.name)) {
         return [];
       }
-      const own = panel.context.path;
-      const path = this.resolveTarget(own, call.request.arguments.path);
-      const asking = path === own ? null : own;
-      const decide = (answer: Answer): void =>
-        link.sendToRun(runId, { type: 'decide', approval_id: approval.approval_id, answer });
-      const inserted = this.inserted.by(runId);
-      const step = listSteps(link).find(each => each.startsWith(`${runId} `)) ?? '';
-      return [{ id: key, approval, call, path, asking, step, cellId, inserted, decide }];
+      const path = this.resolveTarget(waiting.panel.context.path, call.request.arguments.path);
+      return [{ ...waiting, call, path, inserted: this.inserted.by(runId) }];
     });
   }
 

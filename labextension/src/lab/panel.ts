@@ -7,7 +7,7 @@ import type { IStatusBar } from '@jupyterlab/statusbar';
 import { Widget } from '@lumino/widgets';
 
 import type { Answer } from '../channel';
-import type { Ask, Blocks, PendingApproval } from '../protocol';
+import type { Blocks, PendingApproval } from '../protocol';
 import { h, setText } from '../view/dom';
 import { reveal } from '../view/reveal';
 import { agentIcon, load } from './agentCells';
@@ -77,7 +77,7 @@ class Controller {
     if (link?.overview?.runs.length === 0 && (again || this.proposed?.link !== link)) {
       const before = this.proposed?.link === link ? this.proposed.prompts : null;
       this.proposed = { link, prompts: before };
-      const reply = (await link.ask('requests', {})) as { requests?: string[] } | undefined;
+      const reply = await link.ask<{ requests?: string[] }>('requests', {});
       this.proposed = { link, prompts: reply?.requests ?? [] };
       done();
     }
@@ -102,12 +102,11 @@ class Controller {
     }
   }
 
-  decide(asked: PendingApproval, approvalId: string, answer: Answer): void {
-    if (approvalId === '') {
+  decide(asked: PendingApproval, answer: Answer): void {
+    if (asked.approval_id === '') {
       this.decidePlan(asked, answer);
     } else {
-      const message = { type: 'decide' as const, approval_id: approvalId, answer };
-      this.links.current?.sendToRun(asked.run_id, message);
+      this.links.current?.decide(asked, answer);
     }
   }
 
@@ -158,17 +157,16 @@ class Controller {
 
   /** Return the description of a variable as HTML. */
   async describe(name: string): Promise<string> {
-    const reply = await this.request<{ html?: string; problem?: string }>('variable', name);
+    const { current } = this.links;
+    const about = { text: name };
+    const reply = await current?.ask<{ html?: string; problem?: string }>('variable', about);
     return reply?.html ?? reply?.problem ?? '';
   }
 
   /** Return the sessions with that text in a prompt or their name. */
   async find(text: string): Promise<Blocks> {
-    return (await this.request<Blocks>('sessions', text)) ?? { set: [], order: {} };
-  }
-
-  private async request<T>(what: Ask['what'], text: string): Promise<T | undefined> {
-    return ((await this.links.current?.ask(what, { text })) ?? undefined) as T | undefined;
+    const found = await this.links.current?.ask<Blocks | null>('sessions', { text });
+    return found ?? { set: [], order: {} };
   }
 
   chooseModel(): void {

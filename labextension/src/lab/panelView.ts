@@ -1,6 +1,15 @@
 /** The side panel: blocks that the kernel draws, and what only a page knows. */
 import { approvalKey } from '../channel';
-import type { Asked, Blocks, Drawn, Head, Overview, PendingApproval, Row } from '../protocol';
+import type {
+  Asked,
+  Blocks,
+  Drawn,
+  Head,
+  Overview,
+  PendingApproval,
+  Row,
+  RowButton
+} from '../protocol';
 import { Card } from '../view/card';
 import { Child, h, Slot } from '../view/dom';
 import { requestButton } from '../view/followUp';
@@ -43,16 +52,12 @@ export class PanelView {
     private actions: PanelActions,
     private composer: HTMLElement
   ) {
-    this.element = h(
-      'div',
-      { class: 'ipyagent-run ipyagent-card ipyagent-panel lm-Widget', 'data-ipyagent': 'panel' },
-      this.title,
-      composer,
-      this.empty.element,
-      this.lost,
-      this.blocks.element,
-      this.notify
-    );
+    const attributes = {
+      class: 'ipyagent-card ipyagent-panel lm-Widget',
+      'data-ipyagent': 'panel'
+    };
+    const parts = [this.empty.element, this.lost, this.blocks.element, this.notify];
+    this.element = h('div', attributes, this.title, composer, ...parts);
   }
 
   update(state: PanelState): void {
@@ -80,12 +85,7 @@ export class PanelView {
     const shown = set.filter(({ key }) => isReachable || !key.startsWith('asked'));
     const forms = overview !== null && isReachable ? this.listWhole(overview) : [];
     this.whole = new Map(forms.map(each => [`asked/${approvalKey(each)}/form`, each]));
-    const snapshot = {
-      type: 'snapshot' as const,
-      run_id: '',
-      set: [...shown],
-      order: { ...order }
-    };
+    const snapshot = { type: 'snapshot' as const, run_id: '', set: shown, order: { ...order } };
     this.whole.forEach(({ html, asked }, form) => {
       const row = form.replace(/\/form$/, '');
       snapshot.set.push(draw(`${row}/call`, html), draw(form, '<div></div>', asked));
@@ -155,7 +155,7 @@ class PanelForm extends FormPart {
     actions: PanelActions,
     private approval: PendingApproval | undefined
   ) {
-    super((id, answer) => approval && actions.decide(approval, id, answer));
+    super((_, answer) => approval && actions.decide(approval, answer));
   }
 
   update(asked: Asked, block: HTMLElement): void {
@@ -166,7 +166,9 @@ class PanelForm extends FormPart {
 
 /** The buttons of a row; one that leads to a cell only while that is there. */
 class RowPart implements Part<Row> {
-  private slot = new Slot(keep(h('span', { class: 'ipyagent-row-buttons' })));
+  readonly element = keep(h('span', { class: 'ipyagent-row-buttons' }));
+
+  private slot = new Slot(this.element);
 
   constructor(
     private actions: PanelActions,
@@ -174,28 +176,21 @@ class RowPart implements Part<Row> {
   ) {}
 
   update({ buttons }: Row, block: HTMLElement): void {
-    place(this.slot.element, block.querySelector('.ia-row') ?? block);
-    const shown = buttons.map(each => ({
-      ...each,
-      isGone: each.name === 'jump' && !this.hasCell(each.of)
-    }));
-    this.slot.show(shown, () =>
-      shown.map(({ name, label, title, of, isGone }) =>
-        isGone
-          ? h('small', {}, 'its cell is gone')
-          : button(name, label, title, () => this.actions[name](of))
-      )
-    );
-  }
-
-  dispose(): void {
-    this.slot.element.remove();
+    place(this.element, block.querySelector('.ia-row') ?? block);
+    const isGone = ({ name, of }: RowButton): boolean => name === 'jump' && !this.hasCell(of);
+    const draw = (each: RowButton): HTMLElement => {
+      const { name, label, title, of } = each;
+      const gone = isGone(each) && h('small', {}, 'its cell is gone');
+      return gone || button(name, label, title, () => this.actions[name](of));
+    };
+    this.slot.show([buttons, buttons.map(isGone)], () => buttons.map(draw));
   }
 }
 
 /** The description of a variable, while its row is open. */
 class HeadPart implements Part<Head> {
-  private element = keep(h('div', { class: 'ipyagent-head' }));
+  readonly element = keep(h('div', { class: 'ipyagent-head' }));
+
   private known = '';
 
   constructor(private actions: PanelActions) {}
@@ -213,10 +208,6 @@ class HeadPart implements Part<Head> {
     }
   }
 
-  dispose(): void {
-    this.element.remove();
-  }
-
   private async show(name: string, fold: HTMLDetailsElement): Promise<void> {
     if (fold.open) {
       const html = await this.actions.describe(name);
@@ -227,8 +218,9 @@ class HeadPart implements Part<Head> {
 
 /** A field that finds sessions, which are shown in place of the newest ones. */
 class SearchPart implements Part<unknown> {
+  readonly element: HTMLElement;
+
   private input = field('find-session', 'Find a session', 'Find a session by its prompts or name');
-  private element: HTMLElement;
 
   constructor(
     private actions: PanelActions,
@@ -246,11 +238,6 @@ class SearchPart implements Part<unknown> {
 
   update(_: unknown, block: HTMLElement): void {
     place(this.element, block);
-  }
-
-  dispose(): void {
-    this.found.dispose();
-    this.element.remove();
   }
 
   private async find(): Promise<void> {

@@ -115,15 +115,15 @@ export class Restorer {
       return;
     }
     this.requested.set(cell, missing);
-    const bundle = (await link.ask('bundle', missing.which)) as Bundle | null | undefined;
+    const bundle = await link.ask<Bundle | null>('bundle', missing.which);
     const parent = bundle ? await findParentRun(link, cell, bundle) : null;
     if (this.requested.get(cell) !== missing) {
       return; // the cell was cleared or executed meanwhile
     }
     this.requested.delete(cell);
     if (bundle && !cell.isDisposed) {
-      const run = link.overview?.runs.find(({ id }) => id === runOf(bundle)?.id);
-      this.placeRun(cell, missing, bundle, parent, run?.number ?? null);
+      this.showState(link, cell, missing.isLive, bundle);
+      updateOutputs(cell, insertRun(cell.outputs.toJSON(), bundle, parent));
     } else if (bundle === null) {
       this.withoutRun.add(cell);
     }
@@ -159,23 +159,17 @@ export class Restorer {
     return this.awaited.get(cell) ?? false;
   }
 
-  private placeRun(
-    cell: ICodeCellModel,
-    missing: MissingRun,
-    bundle: Bundle,
-    parent: Bundle | null,
-    number: number | null
-  ): void {
+  private showState(link: Link, cell: ICodeCellModel, isLive: boolean, bundle: Bundle): void {
     const id = runOf(bundle)?.id;
-    if (missing.isLive && id !== undefined) {
+    if (isLive && id !== undefined) {
       this.restored.set(cell, id);
       cell.executionState = 'running';
     } else {
       this.restored.delete(cell);
-      cell.executionCount = number ?? cell.executionCount;
+      const run = link.overview?.runs.find(each => each.id === id);
+      cell.executionCount = run?.number ?? cell.executionCount;
       cell.executionState = 'idle';
     }
-    updateOutputs(cell, insertRun(cell.outputs.toJSON(), bundle, parent));
   }
 }
 
@@ -189,8 +183,8 @@ async function findParentRun(
   if (parent === null) {
     return null;
   }
-  const led = ((await link.ask('bundle', { run_id: parent })) as Bundle | null | undefined) ?? null;
-  return led !== null && runOf(led)?.cell_id === cell.id ? led : null;
+  const led = await link.ask<Bundle | null>('bundle', { run_id: parent });
+  return led && runOf(led)?.cell_id === cell.id ? led : null;
 }
 
 /** Update only outputs that differ, so that opened details stay open. */
@@ -248,8 +242,9 @@ export class LiveRunSaver {
       return;
     }
     this.busy.add(cell);
-    const bundle = (await link.ask('bundle', { run_id: runId })) as Bundle | null | undefined;
-    if (bundle && !cell.isDisposed && isLive(link, runId)) {
+    const bundle = await link.ask<Bundle | null>('bundle', { run_id: runId });
+    const isLive = link.live.some(({ id }) => id === runId);
+    if (bundle && !cell.isDisposed && isLive) {
       this.saved.set(cell, stage);
       replaceSaved(cell, bundle);
     }
@@ -265,10 +260,6 @@ function progressOf({ overview }: Link, runId: string): string {
   const run = overview?.runs.find(({ id }) => id === runId);
   const approvals = overview?.approvals.filter(({ run_id }) => run_id === runId);
   return JSON.stringify([runId, run?.steps, run?.facts, approvals?.map(each => each.approval_id)]);
-}
-
-function isLive({ live }: Link, runId: string): boolean {
-  return live.some(({ id }) => id === runId);
 }
 
 /** Replace the output in the saved document only: drawing it would close details and lose input. */

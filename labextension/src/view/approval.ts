@@ -1,8 +1,8 @@
 /** Asks for a decision: by a form, and the editor that may take its place. */
 import type { Answer, DecideOn } from '../channel';
-import type { Asked, AskedCall, Late } from '../protocol';
-import { h, setData, Slot } from './dom';
-import { Editor } from './editor';
+import type { Asked, Late } from '../protocol';
+import { h, Slot } from './dom';
+import { type Edited, Editor } from './editor';
 import { approvalForm, Decide } from './form';
 import { Gate } from './gate';
 import { questionForm } from './question';
@@ -19,7 +19,7 @@ export class ApprovalView {
 
   private form = new Slot(h('div'));
   private editing = h('div');
-  private late = new Slot(h('div', { class: 'ipyagent-late', role: 'status' }));
+  private late = new Slot(h('div', { role: 'status' }));
   private gate: Gate | null = null;
 
   /** `run` runs what was approved, where that can be. */
@@ -33,14 +33,15 @@ export class ApprovalView {
   /** Ask; `about` describes it for screen readers. A gate watches what is `shown`, if given. */
   update(asked: Asked, shown: AskedAbout | null, about = nameOf(asked)): void {
     const { approval, question, late, calls } = asked;
-    setData(this.element, 'approval', approval?.id ?? null);
     this.late.showIf(late, lateNote);
     this.form.show(approval, () => {
       this.closeEditor();
       this.dispose();
+      delete this.element.dataset.approval;
       if (approval === null) {
         return [];
       }
+      this.element.dataset.approval = approval.id; // other parts of the page find the form by it
       const send: Decide = answer => this.decide(approval.id, answer);
       const edit = calls.length > 0 ? (once: Decide) => this.edit(asked, about, once) : null;
       return [
@@ -87,7 +88,7 @@ function nameOf({ is_plan, calls }: Asked): string {
   return is_plan ? 'this plan' : (calls.at(0)?.name ?? 'this call');
 }
 
-function planOf(edited: { item: AskedCall; given: Record<string, unknown> }[]): Answer {
+function planOf(edited: Edited[]): Answer {
   const plan = edited.map(({ item: { id, name, note }, given }) => ({
     call: { id, name, arguments: given },
     note

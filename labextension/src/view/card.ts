@@ -71,8 +71,7 @@ export class Card implements RunView {
       if (!isDraft) {
         block.part?.cutOff?.(block.element, gone.unsent);
       }
-      block.part?.dispose();
-      block.part = null;
+      endPart(block);
     });
     if (!isDraft) {
       this.showEnd(root, gone);
@@ -82,7 +81,7 @@ export class Card implements RunView {
   /** Stop clocks and observers. */
   dispose(): void {
     this.unsubscribe?.();
-    this.blocks.forEach(({ part }) => part?.dispose());
+    this.blocks.forEach(endPart);
   }
 
   private set({ key, html, more, own }: Drawn): void {
@@ -141,9 +140,11 @@ export class Card implements RunView {
 
   private drop(key: string): void {
     const block = this.blocks.get(key);
-    block?.part?.dispose();
-    block?.element.remove();
-    this.blocks.delete(key);
+    if (block !== undefined) {
+      endPart(block);
+      block.element.remove();
+      this.blocks.delete(key);
+    }
   }
 
   /** Add to a block what only a page adds. */
@@ -152,10 +153,9 @@ export class Card implements RunView {
     if (block === undefined) {
       return;
     }
-    const { own, part } = block;
+    const { own } = block;
     if (own === null) {
-      part?.dispose();
-      block.part = null;
+      endPart(block);
     } else {
       block.part ??= this.makers[own.type](key);
       block.part.update(own, block.element);
@@ -172,6 +172,12 @@ export class Card implements RunView {
     const [footer, unsent] = ['r/f', 'r/u'].map(key => this.blocks.get(key)?.element);
     root.insertBefore(this.draw('r/e', gone.ending, ''), footer ?? unsent ?? null);
   }
+}
+
+function endPart(block: Block): void {
+  block.part?.dispose?.();
+  block.part?.element?.remove();
+  block.part = null;
 }
 
 /** Show the end of a call that had begun. */

@@ -47,15 +47,6 @@ export class Slot {
   }
 }
 
-/** Set a data attribute, or remove it for null: other parts of the page find elements by it. */
-export function setData(element: HTMLElement, name: string, value: string | null): void {
-  if (value === null) {
-    element.removeAttribute(`data-${name}`);
-  } else {
-    element.setAttribute(`data-${name}`, value);
-  }
-}
-
 /** Set an element's text, if it differs: screen readers read each change of a live region. */
 export function setText(element: HTMLElement, text: string): void {
   if (element.textContent !== text) {
@@ -69,13 +60,12 @@ export class Clock {
 
   constructor(readonly element: HTMLElement) {}
 
-  /** Show what `read` returns from now on; null stops the clock, and removes its text. */
-  run(read: (() => string) | null): void {
+  /** Show what `read` returns from now on. */
+  run(read: () => string): void {
     this.dispose();
-    setText(this.element, read?.() ?? '');
-    if (read !== null) {
-      this.timer = window.setInterval(() => setText(this.element, read()), 250);
-    }
+    const show = (): void => setText(this.element, read());
+    show();
+    this.timer = window.setInterval(show, 250);
   }
 
   dispose(): void {

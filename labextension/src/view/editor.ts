@@ -1,6 +1,6 @@
 /** Edits what is asked about: a call, or the steps of a plan. */
 import { isObject } from '../channel';
-import type { CallRequest } from '../protocol';
+import type { AskedCall, CallRequest } from '../protocol';
 import { Child, h } from './dom';
 import { button, textArea } from './form';
 import { hiddenAsEscapes, reveal } from './reveal';
@@ -8,50 +8,35 @@ import { hiddenAsEscapes, reveal } from './reveal';
 const NO_OBJECT = 'Arguments are a JSON object, such as {"path": "data.csv"}.';
 const SAVE = 'Save changes; they are shown again, and asked about, before anything runs';
 
-/** A call, or a step of a plan, that can be edited. */
-interface Editable {
-  readonly name: string;
-  readonly request: CallRequest;
-}
-
 type Arguments = Record<string, unknown>;
 
 /** A call or step, with the arguments that the user wants. */
-interface Edited<T> {
-  readonly item: T;
+export interface Edited {
+  readonly item: AskedCall;
   readonly given: Arguments;
 }
 
 /** A form with a field for each call; several can be moved and removed. */
-export class Editor<T extends Editable> {
+export class Editor {
   readonly element: HTMLElement;
 
-  private parts: Part<T>[];
-  private list = h('div', { class: 'ipyagent-editor-steps' });
+  private parts: Part[];
+  private list = h('div');
 
   /** `done` gets the calls in their new order; null without a change. */
   constructor(
     what: string,
-    private items: readonly T[],
-    private done: (edited: Edited<T>[] | null) => void
+    private items: readonly AskedCall[],
+    private done: (edited: Edited[] | null) => void
   ) {
     this.parts = items.map(item => new Part(item, items.length > 1 ? this : null));
-    this.element = h(
-      'div',
-      {
-        class: 'ipyagent-editor',
-        role: 'group',
-        'aria-label': `Edit ${what}`,
-        'data-lm-suppress-shortcuts': 'true'
-      },
-      this.list,
-      h(
-        'div',
-        { class: 'ipyagent-approval' },
-        button('save', 'Save changes', SAVE, () => this.save()),
-        button('cancel-edit', 'Cancel', `Cancel: leave ${what} as it is`, () => done(null))
-      )
-    );
+    const save = button('save', 'Save changes', SAVE, () => this.save());
+    const leave = `Cancel: leave ${what} as it is`;
+    const cancel = button('cancel-edit', 'Cancel', leave, () => done(null));
+    const row = h('div', { class: 'ipyagent-approval' }, save, cancel);
+    const attributes = { class: 'ipyagent-editor', role: 'group', 'aria-label': `Edit ${what}` };
+    this.element = h('div', attributes, this.list, row);
+    this.element.dataset.lmSuppressShortcuts = 'true';
     this.draw();
   }
 
@@ -60,14 +45,14 @@ export class Editor<T extends Editable> {
   }
 
   /** Move a part one place up (-1) or down (1). */
-  move(part: Part<T>, by: -1 | 1): void {
+  move(part: Part, by: -1 | 1): void {
     const from = this.parts.indexOf(part);
     this.parts.splice(from, 1);
     this.parts.splice(from + by, 0, part);
     this.draw();
   }
 
-  remove(part: Part<T>): void {
+  remove(part: Part): void {
     const at = this.parts.indexOf(part);
     this.parts.splice(at, 1);
     this.draw();
@@ -91,7 +76,7 @@ export class Editor<T extends Editable> {
 }
 
 /** The field for the arguments of a call: its code as text, or else all of them as JSON. */
-class Part<T extends Editable> {
+class Part {
   readonly element: HTMLElement;
   readonly field: HTMLTextAreaElement;
 
@@ -104,8 +89,8 @@ class Part<T extends Editable> {
 
   /** `editor` is null for a call that stands alone. */
   constructor(
-    private item: T,
-    editor: Editor<T> | null
+    private item: AskedCall,
+    editor: Editor | null
   ) {
     const { name, request } = item;
     this.code = codeArgument(request);
@@ -129,15 +114,15 @@ class Part<T extends Editable> {
   }
 
   /** Return the edited call; if its text is invalid, show why and return null. */
-  read(): Edited<T> | null {
+  read(): Edited | null {
     const given = this.parse(this.field.value);
-    const problem = typeof given === 'string' ? given : '';
-    this.error.textContent = problem;
-    this.field.setAttribute('aria-invalid', `${problem !== ''}`);
-    return typeof given === 'string' ? null : { item: this.item, given };
+    const isInvalid = typeof given === 'string';
+    this.error.textContent = isInvalid ? given : '';
+    this.field.setAttribute('aria-invalid', `${isInvalid}`);
+    return isInvalid ? null : { item: this.item, given };
   }
 
-  private headOf(editor: Editor<T>): Child {
+  private headOf(editor: Editor): Child {
     const { name } = this.item;
     const press = (by: -1 | 1, at: number) => () => {
       editor.move(this, by);
@@ -148,13 +133,9 @@ class Part<T extends Editable> {
       button('down', '↓', `Move ${name} down`, press(1, 1)),
       button('remove', 'Remove', `Remove ${name} from the plan`, () => editor.remove(this))
     ];
-    return h(
-      'div',
-      { class: 'ipyagent-editor-head' },
-      this.number,
-      h('span', { class: 'ipyagent-tool-name' }, reveal(name)),
-      h('span', { class: 'ipyagent-editor-buttons' }, ...this.buttons)
-    );
+    const title = h('span', { class: 'ipyagent-tool-name' }, reveal(name));
+    const row = h('span', { class: 'ipyagent-editor-buttons' }, ...this.buttons);
+    return h('div', { class: 'ipyagent-editor-head' }, this.number, title, row);
   }
 
   /** Return the arguments that a text stands for, or what is wrong with it. */

@@ -16,10 +16,7 @@ export class FollowUpView {
   /** False once the user has chosen another model than the cell's. */
   isModelKept = true;
 
-  readonly element = h('div', {
-    class: 'ipyagent-say ipyagent-follow-up',
-    'data-lm-suppress-shortcuts': 'true'
-  });
+  readonly element = h('div', { class: 'ipyagent-say ipyagent-follow-up' });
 
   private input = promptField(
     'follow-up',
@@ -34,12 +31,10 @@ export class FollowUpView {
   );
   private problem = h('span', { class: 'ipyagent-note', role: 'status' });
 
-  update(isOffered: boolean): void {
-    const isShown = isOffered && host.askBelow !== null;
-    if (isShown && this.input.parentNode === null) {
+  constructor() {
+    this.element.dataset.lmSuppressShortcuts = 'true';
+    if (host.askBelow !== null) {
       this.element.append(this.input, this.problem);
-    } else if (!isShown) {
-      this.element.replaceChildren();
     }
   }
 
@@ -64,13 +59,10 @@ export class FollowUpView {
     const list = paragraph.nextElementSibling;
     const single = SINGLE.exec(text);
     const offer = (prompt: string): HTMLElement => requestButton(prompt, () => this.ask(prompt));
-    if (paragraph.querySelector('button') !== null) {
-      return;
-    }
     if (single !== null) {
       paragraph.replaceChildren('Next: ', offer(single[1]));
     } else if (text.endsWith(ABOVE_LIST) && list instanceof HTMLUListElement) {
-      list.querySelectorAll('li:not(:has(button))').forEach(item => {
+      list.querySelectorAll('li').forEach(item => {
         item.replaceChildren(offer(item.textContent.trim()));
       });
     }

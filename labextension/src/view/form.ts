@@ -29,20 +29,13 @@ export function answerForm(
     }
   };
   const status = h('span', { class: 'ipyagent-sent', role: 'status' });
-  const form = h(
-    'div',
-    {
-      class: 'ipyagent-approval',
-      role: 'group',
-      'aria-label': reveal(label),
-      // The notebook's own shortcuts must not see what is typed here.
-      'data-lm-suppress-shortcuts': 'true'
-    },
-    // Announced by screen readers at once.
-    h('p', { class: 'ipyagent-unseen', role: 'alert' }, reveal(label)),
-    ...build(send),
-    status
-  );
+  const name = reveal(label);
+  // Announced by screen readers at once.
+  const spoken = h('p', { class: 'ipyagent-unseen', role: 'alert' }, name);
+  const attributes = { class: 'ipyagent-approval', role: 'group', 'aria-label': name };
+  const form = h('div', attributes, spoken, ...build(send), status);
+  // The notebook's own shortcuts must not see what is typed here.
+  form.dataset.lmSuppressShortcuts = 'true';
   return form;
 }
 
@@ -91,9 +84,8 @@ export function field(
   description: string,
   enter: () => void = () => undefined
 ): HTMLInputElement {
-  const attributes = { class: 'ipyagent-reason', type: 'text', placeholder };
-  const named = { 'data-ipyagent': name, 'aria-label': description };
-  return withEnter(h('input', { ...attributes, ...named }), enter);
+  const named = { 'data-ipyagent': name, 'aria-label': description, placeholder };
+  return withEnter(h('input', { class: 'ipyagent-reason', type: 'text', ...named }), enter);
 }
 
 /** Return a field for a prompt: Enter calls `enter`, with Shift it begins a line. */
@@ -103,9 +95,9 @@ export function promptField(
   description: string,
   enter: () => void
 ): HTMLTextAreaElement {
-  const attributes = { class: 'ipyagent-reason', rows: '1', placeholder };
-  const named = { 'data-ipyagent': name, 'aria-label': description };
-  const element = keepLineBreaks(withEnter(h('textarea', { ...attributes, ...named }), enter));
+  const named = { 'data-ipyagent': name, 'aria-label': description, placeholder };
+  const field = h('textarea', { class: 'ipyagent-reason', rows: '1', ...named });
+  const element = keepLineBreaks(withEnter(field, enter));
   const grow = (): void => {
     element.rows = Math.min(MOST_ROWS, element.value.split('\n').length);
   };
@@ -137,12 +129,8 @@ function keepLineBreaks(element: HTMLTextAreaElement): HTMLTextAreaElement {
 
 /** Return a field for code or JSON. */
 export function textArea(name: string, description: string, text: string): HTMLTextAreaElement {
-  const element = h('textarea', {
-    class: 'ipyagent-pre',
-    spellcheck: 'false',
-    'data-ipyagent': name,
-    'aria-label': description
-  });
+  const named = { 'data-ipyagent': name, 'aria-label': description };
+  const element = h('textarea', { class: 'ipyagent-pre', spellcheck: 'false', ...named });
   element.value = text;
   element.rows = Math.min(16, text.split('\n').length + 1);
   element.addEventListener('keydown', event => {

@@ -59,8 +59,7 @@ export class Gate {
     this.boxes.forEach(([end, bar, text], box) => {
       if (!boxes.has(box) || box.textContent !== text) {
         this.forget(end);
-        bar.dispose();
-        end.remove();
+        removeMarks(end, bar);
         this.boxes.delete(box);
       }
     });
@@ -78,13 +77,9 @@ export class Gate {
 
   /** Stop observing the page. */
   dispose(): void {
-    this.unseen.forEach(timer => timer !== null && window.clearTimeout(timer));
-    this.unseen.clear();
+    this.unseen.forEach((_, part) => this.forget(part));
     this.observer?.disconnect();
-    this.boxes.forEach(([end, bar]) => {
-      bar.dispose();
-      end.remove();
-    });
+    this.boxes.forEach(([end, bar]) => removeMarks(end, bar));
     this.form.removeEventListener('click', this.guard, true);
   }
 
@@ -99,20 +94,15 @@ export class Gate {
     this.observer?.unobserve(part);
   }
 
-  private onIntersection({
-    target,
-    isIntersecting,
-    intersectionRatio
-  }: IntersectionObserverEntry): void {
+  private onIntersection(entry: IntersectionObserverEntry): void {
+    const { target, isIntersecting, intersectionRatio } = entry;
     const timer = this.unseen.get(target);
-    if (timer === undefined) {
-      return;
-    }
-    if (!isIntersecting || intersectionRatio < 0.5) {
+    const isOnScreen = isIntersecting && intersectionRatio >= 0.5;
+    if (isOnScreen && timer === null) {
+      this.glanceAt(target);
+    } else if (!isOnScreen && timer !== undefined) {
       window.clearTimeout(timer ?? undefined);
       this.unseen.set(target, null);
-    } else if (timer === null) {
-      this.glanceAt(target);
     }
   }
 
@@ -169,6 +159,11 @@ export class Gate {
   };
 }
 
+function removeMarks(end: Element, bar: FoldBar): void {
+  bar.dispose();
+  end.remove();
+}
+
 /** Scroll to a part; in a box that scrolls itself, on by a page. */
 function bringIntoSight(part: Element): void {
   for (let at = part.parentElement; at !== null; at = at.parentElement) {
@@ -200,7 +195,7 @@ function isCovered(part: Element): boolean {
     middle(top, bottom, window.innerHeight)
   );
   // Parts of a card may lie over each other, such as a box's text over the mark at its end.
-  const card = part.closest('.ipyagent-card, .ipyagent-run') ?? part;
+  const card = part.closest('.ipyagent-card') ?? part;
   const isOnTop = hit !== null && (hit.contains(part) || card.contains(hit));
   return !isOnTop || document.visibilityState !== 'visible';
 }

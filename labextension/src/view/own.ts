@@ -19,11 +19,14 @@ export type Own = NonNullable<Drawn['own']>;
 
 /** Buttons, fields or clocks in a block. */
 export interface Part<T> {
+  /** It is removed with the part. */
+  readonly element: Element | null;
   /** Draw them in their block, which may have been morphed. */
   update(own: T, block: HTMLElement): void;
   /** Show that the kernel is gone. */
   cutOff?(block: HTMLElement, label: string): void;
-  dispose(): void;
+  /** Stop clocks and observers. */
+  dispose?(): void;
 }
 
 /** Make the part that draws what is added to a block; it is updated with nothing of another type. */
@@ -44,15 +47,17 @@ export function makersFor({ decide, send }: Connection): Makers {
 
 /** The form in the card of a call or a plan. */
 export class FormPart implements Part<Asked> {
+  readonly element: HTMLElement;
+
   private view: ApprovalView;
 
   constructor(decide: DecideOn) {
     this.view = new ApprovalView(decide);
-    keep(this.view.element);
+    this.element = keep(this.view.element);
   }
 
   update(asked: Asked, block: HTMLElement): void {
-    place(this.view.element, block);
+    place(this.element, block);
     const body = block.closest('details');
     const head = body?.querySelector('summary') ?? null;
     this.view.update(asked, body && head && { head, body });
@@ -60,14 +65,14 @@ export class FormPart implements Part<Asked> {
 
   dispose(): void {
     this.view.dispose();
-    this.view.element.remove();
   }
 }
 
 /** The clock of a run, and the button that stops it. */
 class ProgressPart implements Part<Progress> {
+  readonly element: HTMLElement;
+
   private clock = new Clock(h('span', { class: 'ipyagent-clock' }));
-  private element: HTMLElement;
   private start: number | null = null;
 
   constructor(send: (message: ToRun) => void) {
@@ -90,7 +95,6 @@ class ProgressPart implements Part<Progress> {
 
   dispose(): void {
     this.clock.dispose();
-    this.element.remove();
   }
 }
 
@@ -102,11 +106,13 @@ function formatElapsed(seconds: number): string {
 
 /** The seconds to a retry, hidden from screen readers, which read the words before once. */
 class CountdownPart implements Part<Countdown> {
-  private clock = new Clock(keep(h('span', { 'aria-hidden': 'true' })));
+  readonly element = keep(h('span', { 'aria-hidden': 'true' }));
+
+  private clock = new Clock(this.element);
   private known: Countdown | null = null;
 
   update(own: Countdown, block: HTMLElement): void {
-    place(this.clock.element, block);
+    place(this.element, block);
     if (own !== this.known) {
       this.known = own;
       const until = Date.now() + 1_000 * own.seconds;
@@ -119,30 +125,25 @@ class CountdownPart implements Part<Countdown> {
 
   dispose(): void {
     this.clock.dispose();
-    this.clock.element.remove();
   }
 }
 
 /** The button at the caption of a call that makes its code a cell. */
 class SourcePart implements Part<Source> {
+  readonly element: Element | null;
+
   private source = '';
-  private button = toCell(() => this.source);
 
   constructor() {
-    if (this.button !== null) {
-      keep(this.button);
-    }
+    const made = toCell(() => this.source);
+    this.element = made && keep(made);
   }
 
   update({ text }: Source, block: HTMLElement): void {
     this.source = text;
     const caption = block.querySelector('.ia-caption');
-    if (this.button !== null && caption !== null) {
-      place(this.button, caption);
+    if (this.element !== null && caption !== null) {
+      place(this.element, caption);
     }
-  }
-
-  dispose(): void {
-    this.button?.remove();
   }
 }

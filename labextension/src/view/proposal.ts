@@ -65,7 +65,7 @@ export class ProposalView {
 /** Describe the change for screen readers. */
 function describe({ call, before }: Proposed): string {
   return before === null
-    ? `the new ${kindOf(call)} cell ${quote(sourceOf(call))}`
+    ? `the new ${kindOf(call)} cell ${quote(argumentOf(call, 'source'))}`
     : `the change of the cell ${quote(before)}`;
 }
 
@@ -76,10 +76,11 @@ function quote(source: string): string {
   return line === '' ? 'without text' : `“${start}”`;
 }
 
-function sourceOf({ request }: AskedCall): string {
-  return typeof request.arguments.source === 'string' ? request.arguments.source : '';
+function argumentOf({ request }: AskedCall, name: string): string {
+  const value = request.arguments[name];
+  return typeof value === 'string' ? value : '';
 }
 
-function kindOf({ request }: AskedCall): string {
-  return typeof request.arguments.kind === 'string' ? request.arguments.kind : 'code';
+function kindOf(call: AskedCall): string {
+  return argumentOf(call, 'kind') || 'code';
 }

@@ -17,14 +17,11 @@ export function questionForm({ text, choices }: Question, decide: Decide): HTMLE
     const picks = choices.map(choice =>
       button('choice', reveal(choice), `Answer: ${choice}`, () => answer(choice))
     );
-    const rest = [
+    return [
+      picks.length > 0 ? h('div', { class: 'ipyagent-picks' }, ...picks) : null,
       own,
       button('send', 'Send', 'Send this answer', () => answer(own.value)),
       button('deny', 'Decline', 'Decline to answer', () => send({ decision: 'deny', reason: '' }))
-    ];
-    return [
-      ...(picks.length > 0 ? [h('div', { class: 'ipyagent-picks' }, ...picks)] : []),
-      ...rest
     ];
   });
 }

@@ -8,6 +8,8 @@ import type { Part } from './own';
 
 /** Opens one of them at a time; each has its own form, with its own gate. */
 export class ReviewPart implements Part<Review> {
+  readonly element: HTMLElement;
+
   private approvals: readonly string[] = [];
   private step: Element | null = null;
   private current = '';
@@ -15,18 +17,12 @@ export class ReviewPart implements Part<Review> {
   private all = button('approve-all', 'Approve all', 'Approve all of these changes', () =>
     this.approveAll()
   );
-  private element = keep(
-    h(
-      'span',
-      { 'data-lm-suppress-shortcuts': 'true' },
-      this.count,
-      button('previous', '‹', 'Previous change', () => this.show(-1)),
-      button('next', '›', 'Next change', () => this.show(1)),
-      this.all
-    )
-  );
 
   constructor() {
+    const previous = button('previous', '‹', 'Previous change', () => this.show(-1));
+    const next = button('next', '›', 'Next change', () => this.show(1));
+    const suppressed = { 'data-lm-suppress-shortcuts': 'true' };
+    this.element = keep(h('span', suppressed, this.count, previous, next, this.all));
     document.addEventListener(SEEN, this.draw);
   }
 
@@ -42,7 +38,6 @@ export class ReviewPart implements Part<Review> {
 
   dispose(): void {
     document.removeEventListener(SEEN, this.draw);
-    this.element.remove();
   }
 
   /** The forms that are drawn, in the order of the calls. */

@@ -10,7 +10,7 @@ import { dress, dressText, isName } from './dress';
 type Before = (html: string) => string;
 
 /** The elements, attributes and classes that are built of HTML. */
-export interface Allowed {
+interface Allowed {
   readonly tags: Set<string>;
   readonly attributes: Set<string>;
   readonly classes: RegExp;
@@ -74,7 +74,7 @@ export function sanitizeText(html: string): DocumentFragment {
 }
 
 /** Return what is allowed of HTML as nodes. */
-export function nodesOf(html: string, allowed: Allowed): DocumentFragment {
+function nodesOf(html: string, allowed: Allowed): DocumentFragment {
   const fragment = inert.createDocumentFragment();
   // eslint-disable-next-line no-restricted-properties -- the way in
   parser.innerHTML = html;
@@ -105,29 +105,25 @@ function buildElement(from: HTMLElement, into: Element | DocumentFragment, allow
   const isBlank = from.localName === 'th' && from.firstChild === null;
   const made = inert.createElement(isBlank ? 'td' : from.localName);
   made.classList.add(...[...from.classList].filter(name => allowed.classes.test(name)));
-  for (const attribute of from.attributes) {
-    const kept = keptValue(attribute, from, allowed);
-    if (kept !== null) {
-      made.setAttribute(attribute.name, kept);
-    }
-  }
+  const kept = [...from.attributes].filter(each => isKept(each, from, allowed));
+  kept.forEach(({ name, value }) => made.setAttribute(name, value));
   into.append(made);
   build(from, made, made.matches(HOLDERS) ? TEXT : allowed);
 }
 
-/** Return what is kept of an attribute; null if nothing is. */
-function keptValue({ name, value }: Attr, from: HTMLElement, allowed: Allowed): string | null {
+/** Return whether an attribute is kept. */
+function isKept({ name, value }: Attr, from: HTMLElement, allowed: Allowed): boolean {
   switch (allowed.attributes.has(name) ? name : '') {
     case '':
-      return null;
+      return false;
     case 'data-ipyagent':
-      return isName(value) ? value : null;
+      return isName(value);
     case 'src':
-      return from.localName === 'img' ? value : null;
+      return from.localName === 'img';
     case 'title':
-      return allowed === CARD || from.classList.contains('ia-traced') ? value : null;
+      return allowed === CARD || from.classList.contains('ia-traced');
     default:
-      return value;
+      return true;
   }
 }
 
@@ -145,9 +141,8 @@ export function keepHtml(html: string): string {
 }
 
 function restrictLink(link: HTMLAnchorElement): void {
-  const url = WEB_LINK.test(link.getAttribute('href') ?? '')
-    ? parse(link.getAttribute('href'))
-    : null;
+  const given = link.getAttribute('href') ?? '';
+  const url = WEB_LINK.test(given) ? parse(given) : null;
   if (url === null) {
     link.replaceWith(...link.childNodes);
     return;
@@ -172,9 +167,9 @@ function namesItsTarget(text: string, url: URL): boolean {
   return url.username === '' && shown?.host === url.host && !/\s/.test(text);
 }
 
-function parse(url: string | null): URL | null {
+function parse(url: string): URL | null {
   try {
-    return new URL(url ?? '');
+    return new URL(url);
   } catch {
     return null;
   }

@@ -23,17 +23,9 @@ export function toCell(source?: () => string): HTMLElement | null {
 }
 
 /** Return a button that inserts cells below; null where there is no notebook to change. */
-function toCells(
-  name: string,
-  label: string,
-  description: string,
-  act?: (from: HTMLElement) => Promise<string>
-): HTMLElement | null {
-  if (host.insertCells === null) {
-    return null;
-  }
-  const place = confirmingButton(name, label, description, act && (() => act(place)));
-  place.classList.add('ipyagent-to-cell');
+function toCells(...fields: Parameters<typeof confirmingButton>): HTMLElement | null {
+  const place = host.insertCells && confirmingButton(...fields);
+  place?.classList.add('ipyagent-to-cell');
   return place;
 }
 
@@ -59,26 +51,18 @@ export function keepCells(runId: string, sources: readonly string[]): HTMLElemen
 
 /** Return a button that runs a replayed cell again, with the model; null outside of a notebook. */
 export function askAnew(): HTMLElement | null {
-  return runningButton('ask-anew', 'Ask anew', 'Run this cell again, and ask the model', true);
+  const { runAgain } = host;
+  const hint = 'Run this cell again, and ask the model';
+  return runAgain && confirmingButton('ask-anew', 'Ask anew', hint, from => runAgain(from, true));
 }
 
 /** Return a button that runs the cell of a failed run again; null outside of a notebook. */
 export function tryAgain(): HTMLElement | null {
-  return runningButton('try-again', 'Try again', 'Run this cell again', false);
-}
-
-function runningButton(
-  name: string,
-  label: string,
-  hint: string,
-  isFresh: boolean
-): HTMLElement | null {
   const { runAgain } = host;
-  if (runAgain === null) {
-    return null;
-  }
-  const place: HTMLElement = confirmingButton(name, label, hint, () => runAgain(place, isFresh));
-  return place;
+  const hint = 'Run this cell again';
+  return (
+    runAgain && confirmingButton('try-again', 'Try again', hint, from => runAgain(from, false))
+  );
 }
 
 /** Return a button that runs the cells that a run has changed; null where there are none. */
@@ -88,10 +72,9 @@ export function runChanged(ids: readonly string[]): HTMLElement | null {
     return null;
   }
   const hint = 'Run the cells that were changed, in the order of the notebook';
-  const place: HTMLElement = confirmingButton('run-changed', 'Run what changed', hint, () =>
-    Promise.resolve(runCells(place, ids) ?? 'Running')
+  return confirmingButton('run-changed', 'Run what changed', hint, from =>
+    Promise.resolve(runCells(from, ids) ?? 'Running')
   );
-  return place;
 }
 
 /** Return a button that shows for a moment what its action says; without one, others act for it. */
@@ -99,10 +82,12 @@ export function confirmingButton(
   name: string,
   label: string,
   description: string,
-  act?: () => Promise<string>
+  act?: (from: HTMLElement) => Promise<string>
 ): HTMLElement {
-  const element = button(name, label, description, () => act && void confirmResult(element, act()));
-  return h('span', { 'data-lm-suppress-shortcuts': 'true', role: 'status' }, element);
+  const press = (): unknown => act && void confirmResult(element, act(place));
+  const element = button(name, label, description, press);
+  const place = h('span', { 'data-lm-suppress-shortcuts': 'true', role: 'status' }, element);
+  return place;
 }
 
 /** Show for a moment on a button what became of its action. */

@@ -16,24 +16,17 @@ interface Report {
 const LOST: Report = { restored: [], skipped: ['The connection to the kernel was lost.'] };
 
 export class UndoView {
-  readonly element = h('div', {
-    class: 'ipyagent-undo',
-    'data-lm-suppress-shortcuts': 'true'
-  });
+  readonly element = h('div', { class: 'ipyagent-undo', 'data-lm-suppress-shortcuts': 'true' });
 
-  private runId: string | null = null;
-  private isRedo = false;
-
-  /** Draw the button; null if there is nothing to undo. */
-  update(runId: string | null, isRedo = false): void {
-    if (runId !== this.runId || isRedo !== this.isRedo) {
-      [this.runId, this.isRedo] = [runId, isRedo];
-      this.offer();
-    }
+  constructor(
+    private runId: string,
+    private isRedo = false
+  ) {
+    this.offer();
   }
 
   private offer(): void {
-    this.element.replaceChildren(...(this.runId === null ? [] : [this.undoButton()]));
+    this.element.replaceChildren(this.undoButton());
   }
 
   private undoButton(): HTMLElement {
@@ -45,9 +38,6 @@ export class UndoView {
 
   private async ask(isDry: boolean): Promise<void> {
     const { runId } = this;
-    if (runId === null) {
-      return;
-    }
     const answer = host.undo?.(this.element, runId, isDry);
     if (answer === undefined) {
       // In a fresh kernel there is no %agent yet; once it is loaded, the button works too.
@@ -64,15 +54,10 @@ export class UndoView {
     if (restored.length === 0) {
       this.element.append(this.undoButton());
     } else if (isDry) {
-      this.element.append(
-        button(
-          'undo-confirm',
-          this.isRedo ? 'Put it back' : 'Take it back',
-          'Do this now',
-          () => void this.ask(false)
-        ),
-        button('undo-cancel', 'Leave it', 'Change nothing', () => this.offer())
-      );
+      const label = this.isRedo ? 'Put it back' : 'Take it back';
+      const confirm = button('undo-confirm', label, 'Do this now', () => void this.ask(false));
+      const cancel = button('undo-cancel', 'Leave it', 'Change nothing', () => this.offer());
+      this.element.append(confirm, cancel);
     }
   }
 

@@ -9,6 +9,8 @@ import { reveal } from './reveal';
 
 /** A button at each text that waits, which takes it back. */
 export class UnsentPart implements Part<Unsent> {
+  readonly element = null;
+
   private buttons = new Map<string, HTMLElement>();
   private texts: Unsent['texts'] = [];
 
@@ -55,16 +57,18 @@ export class UnsentPart implements Part<Unsent> {
 
 /** The field for the next text. */
 export class SayPart implements Part<Steering> {
+  readonly element: HTMLElement;
+
   private problem = new Slot(h('div'));
   private input = promptField('say', '', 'Say something to the agent', () => this.sendText());
-  private element = keep(
-    h('div', { 'data-lm-suppress-shortcuts': 'true' }, this.problem.element, this.input)
-  );
   /** The last text sent, which returns to the field if it is refused. */
   private last = '';
   private known = '';
 
-  constructor(private send: (message: ToRun) => void) {}
+  constructor(private send: (message: ToRun) => void) {
+    const suppressed = { 'data-lm-suppress-shortcuts': 'true' };
+    this.element = keep(h('div', suppressed, this.problem.element, this.input));
+  }
 
   update({ placeholder, problem }: Steering, block: HTMLElement): void {
     place(this.element, block);
@@ -76,10 +80,6 @@ export class SayPart implements Part<Steering> {
       this.input.value = this.last;
     }
     this.known = problem;
-  }
-
-  dispose(): void {
-    this.element.remove();
   }
 
   private sendText(): void {
