@@ -124,7 +124,7 @@ def draw_waiting(
 def _question(approval: PendingApproval, prompts: Mapping[str, str]) -> Line:
     about, key = approval.about, f"{approval.run_id} {approval.approval_id}"
     title = first_line(prompts.get(approval.run_id, ""), PROMPT) or about
-    html = _row(_state_glyph("waiting", WAITS), escape(title), [about])
+    html = _row(glyph_html("waiting", _GLYPHS["waiting"], WAITS), escape(title), [about])
     return Line(
         key, html, _buttons(_jump(approval.cell_id, "Go to it", f"the cell that asks: {about}"))
     )
@@ -145,7 +145,7 @@ def _step(name: str, step: schema.PlanStep, status: schema.ToolStatus) -> Line:
 
 
 def _task(name: str, todo: Todo) -> Line:
-    glyph = _glyph(todo.status, todo.status_text, todo.glyph)
+    glyph = glyph_html(todo.status, todo.glyph, todo.status_text)
     return Line(name, _row(glyph, escape(reveal(todo.text))))
 
 
@@ -157,7 +157,7 @@ def draw_runs(runs: Iterable[tuple[RunRow, str]]) -> Iterator[Block]:
 def run_html(run: RunRow) -> str:
     """Return a run as HTML, with those that its calls began."""
     children = element("ul", "rows", "".join(map(run_html, run.children)))
-    glyph = _state_glyph(run.state, run.state_text)
+    glyph = glyph_html(run.state, _GLYPHS[run.state], run.state_text)
     return _row(glyph, escape(run.title), run.facts, children)
 
 
@@ -242,14 +242,6 @@ def draw_usage(runs: int, tokens: int, cost: float | None) -> Iterator[Block]:
     if runs:
         text = " · ".join(filter(None, parts))
         yield Block("usage", "", f'<p class="ia-usage">This session: {text}</p>')
-
-
-def _state_glyph(state: State, text: str) -> str:
-    return _glyph(state, text, _GLYPHS[state])
-
-
-def _glyph(state: str, text: str, glyph: str) -> str:
-    return f'<span class="ia-glyph ia-{state}" title="{escape(text)}">{glyph}</span>'
 
 
 def _jump(cell_id: str | None, label: str, what: str) -> RowButton:
