@@ -165,7 +165,7 @@ class _Code:
         yield "fits", (self._target(call) for call in self.calls if _name(call) == "fit")
         defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         yield "defines", (each.name for each in self.tree.body if isinstance(each, defined))
-        yield "makes", _name_with(own and made, "from", [e for e in inputs if e not in own])
+        yield "makes", _name_with(made, "from", [e for e in inputs if e not in own])
         if len({*inputs}) == 1:
             inputs = _name_with(inputs, ":", self._labels() or self._methods())
         yield "looks at", inputs
