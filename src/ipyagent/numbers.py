@@ -333,7 +333,7 @@ class _Index:
     @cached_property
     def tables(self) -> Tables:
         """The tables of the texts."""
-        return Tables.read(self.lines)
+        return Tables(self.lines)
 
     @cached_property
     def moments(self) -> dict[tuple[str | int, ...], tuple[int, int]]:
@@ -466,8 +466,7 @@ def _derive_from_tables(
     signs = read_signs(
         (claim.before, claim.traced.text, claim.after),
         places,
-        size=claim.size,
-        step=claim.step,
+        digits=claim.digits,
         is_negative=claim.sign == "-",
         is_percent=claim.is_percent,
     )
