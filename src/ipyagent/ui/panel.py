@@ -149,24 +149,22 @@ def _task(name: str, todo: Todo) -> Line:
     return Line(name, _row(glyph, escape(reveal(todo.text))))
 
 
-def draw_runs(runs: Iterable[tuple[RunRow, str]]) -> Iterator[Block]:
-    """Yield runs, each with its HTML."""
-    yield from _section("runs", "Runs", (Line(run.id, html, _own_of(run)) for run, html in runs))
+def draw_runs(lines: Iterable[Line]) -> Iterator[Block]:
+    """Yield runs."""
+    yield from _section("runs", "Runs", lines)
 
 
-def run_html(run: RunRow) -> str:
-    """Return a run as HTML, with those that its calls began."""
-    children = element("ul", "rows", "".join(map(run_html, run.children)))
+def run_line(run: RunRow) -> Line:
+    """Return a run, with those that its calls began."""
+    jump = _jump(run.cell_id, "Go to cell", f"the cell of “{run.title}”")
+    stop = RowButton(name="stop", label="■ Stop", title="Stop this run", of=run.id)
+    return Line(run.id, _run_html(run), _buttons(jump, stop if run.is_live else None))
+
+
+def _run_html(run: RunRow) -> str:
+    children = element("ul", "rows", "".join(map(_run_html, run.children)))
     glyph = glyph_html(run.state, _GLYPHS[run.state], run.state_text)
     return _row(glyph, escape(run.title), run.facts, children)
-
-
-def _own_of(run: RunRow) -> Row | None:
-    stop = RowButton(name="stop", label="■ Stop", title="Stop this run", of=run.id)
-    return _buttons(
-        _jump(run.cell_id, "Go to cell", f"the cell of “{run.title}”"),
-        stop if run.is_live else None,
-    )
 
 
 def draw_variables(lines: Iterable[Line]) -> Iterator[Block]:
