@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from ipyagent import schema
 from ipyagent.plaintext import join_some, plural, word_set
-from ipyagent.syntax import try_parse
+from ipyagent.syntax import root_name, try_parse
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import LINE, reveal, shorten
 from ipyagent.ui.transcribe.call_texts import in_order, summarize_call
@@ -148,7 +148,7 @@ class _Code:
         made = [n for names, value in self.assigned if not self._plots(value) for n in names]
         own, inputs = {*made}, self.inputs(self.tree)
         dropped = (t for e in self.nodes if isinstance(e, ast.Delete) for t in e.targets)
-        deleted = [*map(_root, dropped), *self.files_of(_DELETING)]
+        deleted = [*map(root_name, dropped), *self.files_of(_DELETING)]
         to_write = [call for call in self.calls if _writes(call)]
         written = [*self.files_of(_WRITING), *(f for call in to_write for f in _files(call))]
         opened = self.files_of(_CONNECTING)
@@ -191,14 +191,16 @@ class _Code:
         for call in ast.walk(value):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
                 above = getattr(call.func.value, "attr", "")  # as in `sales.plot.bar()`
-                if {_root(call)} & self.plotting or any(map(_PLOT.fullmatch, (_name(call), above))):
+                if {root_name(call)} & self.plotting or any(
+                    map(_PLOT.fullmatch, (_name(call), above))
+                ):
                     return True
         return False
 
     def _list_plots(self) -> list[str]:
         drawn = [each for each in self.calls if self._plots(each)]
         found = [name for call in drawn for name in self.inputs(call, bound=True)]
-        return found or [*map(_root, drawn)]
+        return found or [*map(root_name, drawn)]
 
     def _read(self, aside: set[str]) -> list[str]:
         """Return the files that are read, and the last variable that comes of them."""
@@ -224,7 +226,7 @@ class _Code:
             elif isinstance(each, ast.withitem) and each.optional_vars:
                 yield _names(each.optional_vars), each.context_expr
             elif isinstance(each, ast.Call) and _name(each) in ("append", "extend", "update"):
-                yield [_root(each)], each
+                yield [root_name(each)], each
 
     def _find_changes(self, own: set[str]) -> Iterator[str]:
         """Yield variables that it did not make itself, and binds again or changes in place."""
@@ -238,7 +240,7 @@ class _Code:
             is_in_place = isinstance(each, ast.Call) and any(
                 k.arg == "inplace" and getattr(k.value, "value", None) for k in each.keywords
             )
-            name = _root(each) if is_in_place else getattr(target, "id", "")
+            name = root_name(each) if is_in_place else getattr(target, "id", "")
             yield from {name} - own - {""}
 
     def _sets(self, changed: set[str]) -> list[str]:
@@ -249,9 +251,9 @@ class _Code:
             if isinstance(target, ast.Subscript):
                 parts = getattr(target.slice, "elts", [target.slice])
                 parts = [part for each in parts for part in getattr(each, "elts", [each])]
-                found += [(_root(target), text) for text in map(_text, parts) if text]
+                found += [(root_name(target), text) for text in map(_text, parts) if text]
             elif isinstance(target, ast.Attribute):
-                found.append((_root(target), target.attr))
+                found.append((root_name(target), target.attr))
         labels = {label: frame for frame, label in found if frame not in changed}
         what = [*labels] if len(labels) < 2 else [plural(len(labels), "column")]
         return _name_with(what, "of", [*labels.values()])
@@ -259,7 +261,7 @@ class _Code:
     def _target(self, call: ast.Call) -> str:
         """Return the variable that a call's result is bound to, else the one that is called."""
         parts = ((names, ast.walk(value)) for names, value in self.assigned)
-        return next((names[0] for names, inside in parts if call in inside), _root(call))
+        return next((names[0] for names, inside in parts if call in inside), root_name(call))
 
     def _labels(self) -> list[str]:
         """Return columns and attributes that are named."""
@@ -271,14 +273,14 @@ class _Code:
             elif isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
                 parts = [part for argument in each.args for part in ast.walk(argument)]
             elif isinstance(each, ast.Attribute) and id(each) not in self.called:
-                is_own = _root(each) not in self.libraries and each.attr not in _ACCESSORS
+                is_own = root_name(each) not in self.libraries and each.attr not in _ACCESSORS
                 found += [each.attr] if is_own else []
             found += [text for text in map(_text, parts) if _LABEL.fullmatch(text)]
         return found
 
     def _methods(self) -> list[str]:
         methods = [each for each in self.calls if isinstance(each.func, ast.Attribute)]
-        return [_name(each) for each in methods if _root(each) not in self.libraries]
+        return [_name(each) for each in methods if root_name(each) not in self.libraries]
 
 
 def _name_with(names: Iterable[str], word: str, others: Iterable[str]) -> list[str]:
@@ -311,16 +313,6 @@ def _names(target: ast.AST) -> list[str]:
     """Return the names that a target binds."""
     parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
     return [each.id for each in parts if isinstance(each, ast.Name) and each.id != "_"]
-
-
-def _root(node: ast.AST) -> str:
-    """Return the name at the begin of a chain of attributes, calls and subscripts; or ""."""
-    while not isinstance(node, ast.Name):
-        inner = getattr(node, "value", None) or getattr(node, "func", None)
-        if not isinstance(inner, ast.AST):
-            return ""
-        node = inner
-    return node.id
 
 
 def _name(call: ast.Call) -> str:
