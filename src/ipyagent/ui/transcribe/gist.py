@@ -209,14 +209,11 @@ class _Code:
         files = [each for each in dict.fromkeys(_files(self.tree)) if each not in aside]
         of, inside = set[str](), {*map(id, calls)}
         for names, value in [*self._bindings(), *self.assigned]:
-            of.update(names if self._comes_of(value, inside, of) else ())
+            if any(id(e) in inside or getattr(e, "id", "") in of for e in ast.walk(value)):
+                of.update(names)
         made = [name for names, _ in self.assigned for name in names if name in of]
         what = files[0] if len(files) == 1 else plural(len(files), "file") if files else "files"
         return [" → ".join([what, *made[-1:]])] if calls else []
-
-    def _comes_of(self, value: ast.AST, calls: set[int], names: set[str]) -> bool:
-        parts = [*ast.walk(value)]
-        return any(id(each) in calls or getattr(each, "id", "") in names for each in parts)
 
     def _bindings(self) -> Iterator[tuple[list[str], ast.AST]]:
         """Yield the names that loops, contexts and methods bind or fill, with what they get."""
