@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, combinations, permutations, zip_longest
 from math import prod
 from typing import NamedTuple
@@ -130,17 +130,16 @@ def read_signs(
     said: tuple[str, str, str],
     places: frozenset[_Place],
     *,
-    size: float,
-    step: float,
+    digits: int,
     is_negative: bool,
     is_percent: bool,
 ) -> Signs:
-    """Return the signs of a number; `said` are it and the words around it, `step` its last place.
+    """Return the signs of a number; `said` are the words before it, its text and those after it.
 
     Long numbers follow from others by chance so rarely that no words need to say how.
     """
     before, text, after = said
-    around, digits = f"{before} {text}{after}", len(f"{size / step:.0f}")
+    around = f"{before} {text}{after}"
     sums = not is_percent and bool(SUM.search(around) or _AND.search(before))
     return Signs(
         names=_find_names(before, after),
@@ -151,7 +150,7 @@ def read_signs(
         sums=digits > 2 or sums,
         adds_named=sums,
         averages=bool(_AVERAGE.search(around)),
-        divides=size < 1 or (digits > 3 and step < 1) or bool(RATIO.search(around)),
+        divides=bool(RATIO.search(around)),
         multiplies=digits > 2 or bool(PRODUCT.search(around)),
     )
 
@@ -246,7 +245,7 @@ class _Table:
         """Yield what follows from the sum of named rows, and from all others."""
         every = range(len(self.rows))
         groups = [named[:n] for n in range(2, len(named) + 1)]
-        groups += [[row for row in every if row not in named[:n]] for n in (1, 2) if named[n - 1 :]]
+        groups.append([row for row in every if row not in named[:1]])
         for group in groups:
             if 1 < len(group) < len(every):
                 terms = [self.add(group, kind) for kind in kinds]
@@ -273,22 +272,16 @@ class _Table:
             yield from _compare_alone(term, alone, signs)
         yield from _compare_all(terms, signs)
         for kind in kinds:
-            ranked = sorted((self.add([row], kind) for row in every), key=lambda term: term.value)
-            yield from _compare(ranked[-1], ranked[0], signs)
-            yield from _compare(ranked[-1], ranked[-2], signs)
+            cells = sorted((self.add([row], kind) for row in every), key=lambda term: term.value)
+            yield from _compare(cells[-1], cells[0], signs)
 
     def _follow_neighbors(self, kinds: list[_Kind], signs: Signs) -> Iterator[Candidate]:
         """Yield what follows from rows that stand together, as months of a quarter do."""
         every = range(len(self.rows))
-        for kind in kinds if len(every) > 1 else ():
-            whole = self.add(every, kind)
-            if not _are_alike(map(prod, whole.parts)):
-                continue
+        for kind in kinds if signs.sums or signs.averages else ():
             for begin, end in combinations(range(len(every) + 1), 2):
                 if 1 < end - begin < len(every):
-                    part = self.add(every[begin:end], kind)
-                    yield from _total(part, signs)
-                    yield from _share(part, whole, signs)
+                    yield from _total(self.add(every[begin:end], kind), signs)
 
 
 def _total(term: Term, signs: Signs, *, is_named: bool = False) -> Iterator[Candidate]:
@@ -333,17 +326,13 @@ def _compare_alone(term: Term, alone: Iterable[Term], signs: Signs) -> Iterator[
             yield Candidate(term.value * each.value, "{0} \u00d7 {1}", (term, each))
 
 
-@dataclass
 class Tables:
-    """The small tables of all texts, also turned, and the numbers that stand alone."""
+    """The small tables of texts, also turned, and the numbers that stand alone."""
 
-    tables: list[_Table] = field(default_factory=list)
-    alone: list[Term] = field(default_factory=list)
-
-    @classmethod
-    def read(cls, texts: Sequence[Sequence[str]]) -> Tables:
+    def __init__(self, texts: Sequence[Sequence[str]]) -> None:
         """Read the tables of texts, which are given by their lines."""
-        made = cls()
+        self.tables: list[_Table] = []
+        self.alone: list[Term] = []
         for text, lines in enumerate(texts):
             group, header = list[tuple[list[float], str, _Place]](), ""
             for number, line in enumerate([*lines[:MOST_LINES], ""]):
@@ -352,17 +341,16 @@ class Tables:
                     # A name may have a number too: van 1.
                     is_other = bool(group) and abs(len(row) - len(group[0][0])) > (len(row) > 1)
                     if is_total or is_other:
-                        made._add(header, group)
+                        self._add(header, group)
                         group = []
                     if is_total and row:
-                        made.alone += (Term(each, [[each]], (text, number)) for each in row[:3])
+                        self.alone += (Term(each, [[each]], (text, number)) for each in row[:3])
                     elif 0 < len(row) <= MOST_ROWS:
                         group.append((row, piece, (text, number)))
                     else:
                         header = piece
-            if len(made.tables) > MOST_TABLES:
+            if len(self.tables) > MOST_TABLES:
                 break
-        return made
 
     def _add(self, header: str, group: Sequence[tuple[list[float], str, _Place]]) -> None:
         """Add a table by its rows, of which each has its line and its place."""
@@ -370,8 +358,6 @@ class Tables:
             return
         width = min(len(row) for row, _, _ in group)
         rows, places = [row[-width:] for row, _, _ in group], [place for _, _, place in group]
-        if len(rows) > 1 and width > 1 and [row[0] for row in rows] == [*range(len(rows))]:
-            rows, width = [row[1:] for row in rows], width - 1  # an index
         if len(rows) * width < 3:
             self.alone += (Term(each, [[each]], places[0]) for row in rows for each in row)
             return
@@ -380,7 +366,7 @@ class Tables:
         row_keys = [_shorten_names(line) for _, line, _ in group]
         table = _Table(rows, row_keys, [*map(_shorten_names, heads)], places)
         is_alike = all(map(_are_alike, rows))
-        if is_alike and len(rows) == width and not any(heads):  # what was taken for what
+        if len(rows) == width and not any(heads):  # what was taken for what
             cells = [[each] for row in rows for each in row]
             for parts in (cells, cells[:: width + 1]):
                 self.alone.append(Term(sum(map(prod, parts)), parts, places[0]))
@@ -390,7 +376,7 @@ class Tables:
     def follow(self, signs: Signs) -> Iterator[Candidate]:
         """Yield what follows from all tables, the likeliest first."""
         alone = self.alone[:MOST_ALONE]
-        ranked = sorted(self.tables, key=lambda t: (t.is_turned, -len(t.list_named(signs))))
+        ranked = sorted(self.tables, key=lambda table: table.is_turned)
         stages = zip_longest(*(each.follow(signs, alone) for each in ranked), fillvalue=())
         for each in alone:
             yield from _total(each, signs)

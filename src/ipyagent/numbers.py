@@ -36,7 +36,7 @@ FAR = 2_000
 """Characters before a number in which the head of its column is looked for."""
 EVIDENCE = 4
 """Digits and common words that a number of an earlier turn takes: of many, one fits by chance."""
-MOST_TRIED, LUCK = 2_000, 0.2
+MOST_TRIED, LUCK = 2_000, 0.1
 """Numbers that follow from tables and are tried: at most, and for each unit of the last place."""
 NEIGHBORS = 16
 """Numbers on each side of another that may lend it their unit, or of which it may be derived."""
@@ -333,7 +333,7 @@ class _Index:
     @cached_property
     def tables(self) -> Tables:
         """The tables of the texts."""
-        return Tables.read(self.lines)
+        return Tables(self.lines)
 
     @cached_property
     def moments(self) -> dict[tuple[str | int, ...], tuple[int, int]]:
@@ -466,8 +466,7 @@ def _derive_from_tables(
     signs = read_signs(
         (claim.before, claim.traced.text, claim.after),
         places,
-        size=claim.size,
-        step=claim.step,
+        digits=claim.digits,
         is_negative=claim.sign == "-",
         is_percent=claim.is_percent,
     )

@@ -26,3 +26,10 @@ def try_parse(code: str) -> ast.Module | None:
         return parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def root_name(node: ast.AST) -> str:
+    """Return the name from which attributes, items and calls lead to a value; "" if none does."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""

@@ -386,7 +386,7 @@ class Rule(Section):
         return text if self.effect == "allow" else fold_text(text)
 
 
-def keeps_back(rules: Iterable[Rule], tool: str, path: str, root: Path) -> bool:
+def keeps_back(rules: Iterable[Rule], root: Path, tool: str, path: str) -> bool:
     """Return whether a rule denies a tool that reads a whole folder a file in it, or asks."""
     call = Subject(tool, {"path": path}, root, lambda: (path,))
     named = (rule for rule in rules if rule.effect != "allow" and rule.path is not None)

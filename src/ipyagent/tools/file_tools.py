@@ -296,13 +296,12 @@ class SearchTool:
         for name in self._find_files(path, glob, budget):
             try:
                 # read_file asks about files with several names; here nobody can be asked.
-                linked = self._workspace.read_approval_reason(name) is not None
-                linked |= self._skips("search_files", name) or self._skips("read_file", name)
-                data = b"" if linked else self._workspace.read_bytes(name, _MAX_FILE)
+                is_left_out = self._workspace.read_approval_reason(name) is not None
+                is_left_out |= self._skips("search_files", name) or self._skips("read_file", name)
+                data = None if is_left_out else self._workspace.read_bytes(name, _MAX_FILE)
             except AgentError:
-                skipped += 1
-                continue
-            lines = None if linked else _split_lines(data, name)
+                data = None
+            lines = None if data is None else _split_lines(data, name)
             if lines is None:
                 skipped += 1
                 continue

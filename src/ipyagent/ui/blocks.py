@@ -324,14 +324,11 @@ def step_blocks(
     parts = [("i", _all_media(step.images))]
     for place, call in enumerate(step.calls):
         name, media = f"c{place}", call.result.media if call.result else ()
-        parts += (
-            []
-            if call.badge == PLANNED
-            else [
+        if call.badge != PLANNED:
+            parts += [
                 (name, keep(f"{key}/{name}", call_html, call)),
                 (f"{name}/m", keep(f"{key}/{name}/m", _all_media, media)),
             ]
-        )
     yield from _children(key, [*parts, ("z", note_html(step.facts))])
 
 
@@ -388,9 +385,9 @@ def _glyph(of: transcript.Call | transcript.PlanStep) -> str:
     return glyph_html(of.status, of.glyph, of.status_text)
 
 
-def glyph_html(state: str, glyph: str, text: str) -> str:
+def glyph_html(status: str, glyph: str, text: str) -> str:
     """Return the sign of a state that stands out."""
-    return f'<span class="ia-glyph ia-{state}" title="{escape(text)}">{escape(glyph)}</span>'
+    return f'<span class="ia-glyph ia-{status}" title="{escape(text)}">{escape(glyph)}</span>'
 
 
 def verdict_html(verdict: str) -> str:

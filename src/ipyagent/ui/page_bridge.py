@@ -107,6 +107,7 @@ class OverviewBuilder:
             each.at(feeds_by_run.get(each.line.id), live, asking)
             for each in list(digests.values())[-RUNS:]
         ]
+        digests |= {each.row.id: each for each in newest if each.is_final}
         waiting = _waiting(around.plan, live)
         asked = [*approvals, *filter(None, [waiting])]
         mine = [digests[each] for each in session.runs.ids] if session else []
@@ -116,7 +117,7 @@ class OverviewBuilder:
         blocks = (
             *panel.draw_waiting(asked, {each.line.id: each.line.prompt for each in newest}),
             *(_draw_progress(newest[-1]) if newest else ()),
-            *panel.draw_runs((each.row, each.html) for each in reversed(newest)),
+            *panel.draw_runs(each.drawn for each in reversed(newest)),
             *panel.draw_variables(_variables(newest)),
             *panel.draw_sessions(around.sessions, prompts, current, is_free=not live),
             *_draw_usage(mine),
@@ -182,7 +183,7 @@ class _Digest:
 
     line: messages.RunLine
     row: panel.RunRow
-    html: str
+    drawn: panel.Line
     model: str
     totals: schema.Totals
     is_final: bool
@@ -209,7 +210,7 @@ class _Digest:
         return cls(
             line,
             row,
-            panel.run_html(row),
+            panel.run_line(row),
             shorten_model(run.model),
             totals,
             run.is_finished,
@@ -220,16 +221,16 @@ class _Digest:
 
     def at(self, feed: Feed | None, live: Container[str], asking: Container[str]) -> _Digest:
         """Return the summary with what changes while the run is drawn."""
-        is_live, row, html = self.line.id in live, self.row, self.html
         cell_id, number = (feed.cell_id, feed.number) if feed else (self.line.cell_id, None)
+        row = self.row._replace(cell_id=cell_id, is_live=self.row.id in live)
         if row.state == "running" and row.id in asking:
             facts = (panel.WAITS, *row.facts[1:])
             row = row._replace(state="waiting", state_text=panel.WAITS, facts=facts)
-            html = panel.run_html(row)
-        now = {"live": is_live, "cell_id": cell_id, "number": number, "facts": row.facts}
+        if (row, number) == (self.row, self.line.number):
+            return self
+        now = {"live": row.is_live, "cell_id": cell_id, "number": number, "facts": row.facts}
         line = self.line.model_copy(update=now)
-        row = row._replace(cell_id=cell_id, is_live=is_live)
-        return replace(self, line=line, row=row, html=html)
+        return replace(self, line=line, row=row, drawn=panel.run_line(row))
 
 
 def _row(run: schema.Run, totals: schema.Totals, others: Sequence[schema.Run]) -> panel.RunRow:
@@ -243,6 +244,7 @@ def _row(run: schema.Run, totals: schema.Totals, others: Sequence[schema.Run]) -
         state,
         text,
         tuple(filter(None, facts)),
+        run.cell_id,
         children=tuple([_row(each, schema.Totals.of(each), others) for each in children]),
     )
 

@@ -124,7 +124,7 @@ def draw_waiting(
 def _question(approval: PendingApproval, prompts: Mapping[str, str]) -> Line:
     about, key = approval.about, f"{approval.run_id} {approval.approval_id}"
     title = first_line(prompts.get(approval.run_id, ""), PROMPT) or about
-    html = _row(_state_glyph("waiting", WAITS), escape(title), [about])
+    html = _row(glyph_html("waiting", _GLYPHS["waiting"], WAITS), escape(title), [about])
     return Line(
         key, html, _buttons(_jump(approval.cell_id, "Go to it", f"the cell that asks: {about}"))
     )
@@ -149,24 +149,22 @@ def _task(name: str, todo: Todo) -> Line:
     return Line(name, _row(glyph, escape(reveal(todo.text))))
 
 
-def draw_runs(runs: Iterable[tuple[RunRow, str]]) -> Iterator[Block]:
-    """Yield runs, each with its HTML."""
-    yield from _section("runs", "Runs", (Line(run.id, html, _own_of(run)) for run, html in runs))
+def draw_runs(lines: Iterable[Line]) -> Iterator[Block]:
+    """Yield runs."""
+    yield from _section("runs", "Runs", lines)
 
 
-def run_html(run: RunRow) -> str:
-    """Return a run as HTML, with those that its calls began."""
-    children = element("ul", "rows", "".join(map(run_html, run.children)))
-    glyph = _state_glyph(run.state, run.state_text)
-    return _row(glyph, escape(run.title), run.facts, children)
-
-
-def _own_of(run: RunRow) -> Row | None:
+def run_line(run: RunRow) -> Line:
+    """Return a run, with those that its calls began."""
+    jump = _jump(run.cell_id, "Go to cell", f"the cell of “{run.title}”")
     stop = RowButton(name="stop", label="■ Stop", title="Stop this run", of=run.id)
-    return _buttons(
-        _jump(run.cell_id, "Go to cell", f"the cell of “{run.title}”"),
-        stop if run.is_live else None,
-    )
+    return Line(run.id, _run_html(run), _buttons(jump, stop if run.is_live else None))
+
+
+def _run_html(run: RunRow) -> str:
+    children = element("ul", "rows", "".join(map(_run_html, run.children)))
+    glyph = glyph_html(run.state, _GLYPHS[run.state], run.state_text)
+    return _row(glyph, escape(run.title), run.facts, children)
 
 
 def draw_variables(lines: Iterable[Line]) -> Iterator[Block]:
@@ -242,10 +240,6 @@ def draw_usage(runs: int, tokens: int, cost: float | None) -> Iterator[Block]:
     if runs:
         text = " · ".join(filter(None, parts))
         yield Block("usage", "", f'<p class="ia-usage">This session: {text}</p>')
-
-
-def _state_glyph(state: State, text: str) -> str:
-    return glyph_html(state, _GLYPHS[state], text)
 
 
 def _jump(cell_id: str | None, label: str, what: str) -> RowButton:

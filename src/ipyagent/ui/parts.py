@@ -97,7 +97,7 @@ def pre(text: str, language: str = "") -> str:
     """Return text of others as it was written, code in colors, or ""."""
     name = f' class="language-{language}"' if _LANGUAGE.fullmatch(language) else ""
     shown = reveal(text)
-    code = color_code(reveal_prose(shown), language) or escape(shown)
+    code = (language and color_code(reveal_prose(shown), language)) or escape(shown)
     return f"<pre><code{name}>{code}</code></pre>" if text.strip() else ""
 
 

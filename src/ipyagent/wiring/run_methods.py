@@ -61,18 +61,16 @@ def replay_run(run: Run, environment: Environment, session: Session) -> Run:
         return drive_sync(cell, factory.build(request))
 
 
-def _freeze_run(run: Run) -> list[JsonDict]:
+def _freeze_run(run: Run, environment: Environment | None = None) -> list[JsonDict]:
     """Return a run as plain cells, with what an agent of this process knows of its variables."""
     from ipyagent.wiring.freezing import freeze_runs, make_nodes  # most runs stay as they are
 
-    return make_nodes(freeze_runs(_last_environment(), [run]), with_own=False)
+    return make_nodes(freeze_runs(environment or _last_environment(), [run]), with_own=False)
 
 
 def freeze_for_page(environment: Environment, run: Run) -> list[JsonDict]:
     """Return a run as plain cells for its page, which say that nobody has tried them."""
-    from ipyagent.wiring.freezing import freeze_runs, make_nodes
-
-    nodes = make_nodes(freeze_runs(environment, [run]), with_own=False)
+    nodes = _freeze_run(run, environment)
     remark = f"# Unverified: `%agent freeze {run.id} --verify` tries it in a fresh kernel."
     nodes[0]["source"] = f"{remark}\n{nodes[0]['source']}"
     return [{"kind": each["cell_type"], "source": each["source"]} for each in nodes]

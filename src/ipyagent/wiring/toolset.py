@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ipyagent.agent.session.session import Session
 from ipyagent.config import Config, Rule
-from ipyagent.config.rules import fold_text, keeps_back
+from ipyagent.config.rules import BUILT_IN_TOOLS, fold_text, keeps_back
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace
@@ -178,12 +178,8 @@ class _BuiltInTools:
         self, toolset: Toolset, config: Config, notebooks: OpenNotebooks
     ) -> Iterator[Tool]:
         flags, workspace = config.tools, toolset.workspace
-        rules = [rule for rule in config.policy.rules if rule.path is not None]
         if flags.files:
-
-            def skips(tool: str, path: str) -> bool:
-                return bool(rules) and keeps_back(rules, tool, path, workspace.root)
-
+            skips = partial(keeps_back, config.policy.rules, workspace.root)
             yield from file_tools(
                 workspace,
                 allow_delete=config.workspace.allow_delete,
@@ -255,8 +251,6 @@ _SUBJECTS: Mapping[str, re.Pattern[str]] = {
 }
 """Words in a prompt that ask for a tool."""
 
-_BUILT_IN = CORE | _SUBJECTS.keys() | {"run_shell"}
-
 
 @dataclass(frozen=True)
 class Occasion:
@@ -279,7 +273,9 @@ def offer_tools(
     if config.agent.allowed_tools or config.tools.offer == "all":
         return toolbox
     is_small = wants_small_set(config, occasion.model_is_small)
-    wanted = {each.name for each in toolbox if each.name not in _BUILT_IN or not is_built_in(each)}
+    wanted = {
+        each.name for each in toolbox if each.name not in BUILT_IN_TOOLS or not is_built_in(each)
+    }
     wanted |= SMALL if is_small else CORE | set(_useful_tools(config, occasion))
     wanted |= set(_named_tools(config, occasion.prompt))
     if not is_small or not any(name in CORE - SMALL for name in earlier):
@@ -311,8 +307,8 @@ def find_idle_rules(rules: Iterable[Rule], toolbox: Toolbox) -> Iterator[str]:
     for rule in rules:
         for name in (each for each in rule.tool if not {*each} & {*"*?["}):
             found = tools.get(fold_text(name))
-            if found is None and name not in _BUILT_IN and not name.startswith("mcp_"):
-                close = get_close_matches(name, _BUILT_IN, n=1)
+            if found is None and name not in BUILT_IN_TOOLS and not name.startswith("mcp_"):
+                close = get_close_matches(name, BUILT_IN_TOOLS, n=1)
                 hint = f"; did you mean {close[0]}?" if close else "."
                 yield f"The rule “{rule}” ({rule.source}) names no tool that there is now{hint}"
             elif found is not None and is_built_in(found) and found.name == fold_text(name):
@@ -348,4 +344,4 @@ def _named_tools(config: Config, prompt: str) -> Iterator[str]:
     for rule in config.policy.rules:
         if rule.effect != "deny":
             yield from rule.tool
-    yield from _BUILT_IN & set(re.findall(r"\w+_\w+", prompt))
+    yield from BUILT_IN_TOOLS & set(re.findall(r"\w+_\w+", prompt))

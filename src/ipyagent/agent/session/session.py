@@ -165,9 +165,9 @@ class Session:
         self.conversation = conversation or Conversation()
         self.runs = RunList(run_ids, self.journal.run)
         self.validators: list[Validator] = []
-        self.invented: frozenset[str] = frozenset()
-        """Numbers of a delegated task that the model made up that wrote it."""
         """Functions that check each prompt first; one that raises ValueError refuses it."""
+        self.invented: frozenset[str] = frozenset()
+        """Numbers in a delegated task that the model who wrote it had made up."""
         self.grants = Grants()
         """The calls that are allowed for this session."""
         self.compact_next = False

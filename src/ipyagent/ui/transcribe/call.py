@@ -167,7 +167,8 @@ def transcribe_call(
         "not as rehearsed" if execution.rehearsal and execution.rehearsal.differs else "",
     )
     glyph, status_text = call_glyph(execution)
-    gist = find_gist(execution, _summarize_own(execution))
+    own = _summarize_own(execution)
+    gist = find_gist(execution, own)
     is_code = [*execution.call.arguments] == ["code"]
     return transcript.Call(
         id=execution.call.id,
@@ -176,7 +177,7 @@ def transcribe_call(
         glyph=glyph,
         status_text=status_text,
         badge=" · ".join(filter(None, marks)),
-        summary=_summarize_own(execution) or (gist.title if is_code else summarize_call(execution)),
+        summary=own or (gist.title if is_code else summarize_call(execution)),
         outcome=summarize_result(result) if result else "",
         verdict=_verdict(execution, context),
         decision=decision_text(execution, context.confirm_mode),

@@ -31,7 +31,7 @@ _IN_DIFF = {
     "edit_cell": {"source"},
 }
 """Arguments that a diff shows already."""
-_CELL, _WITH_IDS = ("cell", "index"), ("insert_cell", "read_notebook")
+_CELL, _WITH_IDS = {"cell", "index"}, {"insert_cell", "read_notebook"}
 _ID = re.compile(r"(?m)(^#\d+ \w+| it was not run) \(?id=[^\s)]+\)?")
 _MEANINGS = {("run_python", "keep", "true"): " · what it makes is to be kept in your kernel"}
 """Words for an argument whose name says little to whoever decides."""
@@ -51,9 +51,10 @@ def summarize_arguments(call: schema.ToolCall) -> str:
 
 def name_cell(execution: schema.ToolExecution, call: schema.ToolCall) -> schema.ToolCall:
     """Return the call with the name of the cell that it is about in place of an id or index."""
-    place = execution.preview and execution.preview.place
-    arguments = call.arguments | {name: place for name in {*_CELL} & {*call.arguments} if place}
-    return call.model_copy(update={"arguments": arguments})
+    if execution.preview is None or not (place := execution.preview.place):
+        return call
+    named = dict.fromkeys(_CELL & call.arguments.keys(), place)
+    return call.model_copy(update={"arguments": call.arguments | named})
 
 
 def hide_ids(execution: schema.ToolExecution) -> schema.ToolResult | None:

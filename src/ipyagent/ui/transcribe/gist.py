@@ -15,7 +15,7 @@ from itertools import takewhile
 
 from ipyagent import schema
 from ipyagent.plaintext import join_some, plural, word_set
-from ipyagent.syntax import try_parse
+from ipyagent.syntax import root_name, try_parse
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import LINE, reveal, shorten
 from ipyagent.ui.transcribe.call_texts import in_order, summarize_call
@@ -153,7 +153,7 @@ class _Code:
         made = [n for names, value in self.assigned if not self._plots(value) for n in names]
         own, inputs = {*made}, self.inputs(self.tree)
         dropped = (t for e in self.nodes if isinstance(e, ast.Delete) for t in e.targets)
-        deleted = [*map(_root, dropped), *self.files_of(_DELETING)]
+        deleted = [*map(root_name, dropped), *self.files_of(_DELETING)]
         to_write = [call for call in self.calls if _writes(call)]
         written = [*self.files_of(_WRITING), *(f for call in to_write for f in _files(call))]
         opened = self.files_of(_CONNECTING)
@@ -170,7 +170,7 @@ class _Code:
         yield "fits", self._list_fitted()
         defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         yield "defines", (each.name for each in self.tree.body if isinstance(each, defined))
-        yield "makes", _name_with(own and made, "from", [e for e in inputs if e not in own])
+        yield "makes", _name_with(made, "from", [e for e in inputs if e not in own])
         if len({*inputs}) == 1:
             inputs = _name_with(inputs, ":", self._labels() or self._methods())
         yield "looks at", inputs
@@ -196,7 +196,9 @@ class _Code:
         for call in self.calls:
             if isinstance(call.func, ast.Attribute):
                 above = getattr(call.func.value, "attr", "")  # as in `sales.plot.bar()`
-                if _root(call) in self.plotting or any(map(_PLOT.fullmatch, (_name(call), above))):
+                if root_name(call) in self.plotting or any(
+                    map(_PLOT.fullmatch, (_name(call), above))
+                ):
                     yield call
 
     def _plots(self, value: ast.AST) -> bool:
@@ -207,7 +209,7 @@ class _Code:
         chained = {getattr(each.func, "value", None) for each in self.drawn}
         drawn = [each for each in self.calls if each in self.drawn and each not in chained]
         found = [name for call in drawn for name in self.inputs(call, bound=True)]
-        return found or [*map(_root, drawn)]
+        return found or [*map(root_name, drawn)]
 
     def _read(self, aside: set[str]) -> list[str]:
         """Return the files that are read, and the last variable that comes of them."""
@@ -216,14 +218,11 @@ class _Code:
         files = [each for each in dict.fromkeys(_files(self.tree)) if each not in aside]
         of, inside = set[str](), {*map(id, calls)}
         for names, value in [*self._bindings(), *self.assigned]:
-            of.update(names if self._comes_of(value, inside, of) else ())
+            if any(id(e) in inside or getattr(e, "id", "") in of for e in ast.walk(value)):
+                of.update(names)
         made = [name for names, _ in self.assigned for name in names if name in of]
         what = files[0] if len(files) == 1 else plural(len(files), "file") if files else "files"
         return [" → ".join([what, *made[-1:]])] if calls else []
-
-    def _comes_of(self, value: ast.AST, calls: set[int], names: set[str]) -> bool:
-        parts = [*ast.walk(value)]
-        return any(id(each) in calls or getattr(each, "id", "") in names for each in parts)
 
     def _bindings(self) -> Iterator[tuple[list[str], ast.AST]]:
         """Yield the names that loops, contexts and methods bind or fill, with what they get."""
@@ -233,7 +232,7 @@ class _Code:
             elif isinstance(each, ast.withitem) and each.optional_vars:
                 yield _names(each.optional_vars), each.context_expr
             elif isinstance(each, ast.Call) and _name(each) in ("append", "extend", "update"):
-                yield [_root(each)], each
+                yield [root_name(each)], each
 
     def _find_changes(self, own: set[str]) -> Iterator[str]:
         """Yield variables that it did not make itself, and binds again or changes in place."""
@@ -247,7 +246,7 @@ class _Code:
             is_in_place = isinstance(each, ast.Call) and any(
                 k.arg == "inplace" and getattr(k.value, "value", None) for k in each.keywords
             )
-            name = _root(each) if is_in_place else getattr(target, "id", "")
+            name = root_name(each) if is_in_place else getattr(target, "id", "")
             yield from {name} - own - {""}
 
     def _sets(self, changed: set[str]) -> list[str]:
@@ -258,9 +257,9 @@ class _Code:
             if isinstance(target, ast.Subscript):
                 parts = getattr(target.slice, "elts", [target.slice])
                 parts = [part for each in parts for part in getattr(each, "elts", [each])]
-                found += [(_root(target), text) for text in map(_text, parts) if text]
+                found += [(root_name(target), text) for text in map(_text, parts) if text]
             elif isinstance(target, ast.Attribute):
-                found.append((_root(target), target.attr))
+                found.append((root_name(target), target.attr))
         labels = {label: frame for frame, label in found if frame not in changed}
         what = [*labels] if len(labels) < 2 else [plural(len(labels), "column")]
         return _name_with(what, "of", [*labels.values()])
@@ -271,7 +270,7 @@ class _Code:
         for names, value in reversed(self.assigned):
             bound.update((id(part), names[0]) for part in ast.walk(value) if names)
         fits = (call for call in self.calls if _name(call) == "fit")
-        return [bound.get(id(call)) or _root(call) for call in fits]
+        return [bound.get(id(call)) or root_name(call) for call in fits]
 
     def _labels(self) -> list[str]:
         """Return columns and attributes that are named."""
@@ -281,17 +280,17 @@ class _Code:
             if isinstance(each, ast.Subscript):
                 parts = [*ast.walk(each.slice)]
             elif isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute):
-                arguments = [] if _root(each) in self.libraries else each.args
+                arguments = [] if root_name(each) in self.libraries else each.args
                 parts = [part for argument in arguments for part in ast.walk(argument)]
             elif isinstance(each, ast.Attribute) and id(each) not in self.called:
-                is_own = _root(each) not in self.libraries and each.attr not in _ACCESSORS
+                is_own = root_name(each) not in self.libraries and each.attr not in _ACCESSORS
                 found += [each.attr] if is_own else []
             found += [text for text in map(_text, parts) if _LABEL.fullmatch(text)]
         return found
 
     def _methods(self) -> list[str]:
         methods = [each for each in self.calls if isinstance(each.func, ast.Attribute)]
-        return [_name(each) for each in methods if _root(each) not in self.libraries]
+        return [_name(each) for each in methods if root_name(each) not in self.libraries]
 
 
 def _name_with(names: Iterable[str], word: str, others: Iterable[str]) -> list[str]:
@@ -324,16 +323,6 @@ def _names(target: ast.AST) -> list[str]:
     """Return the names that a target binds."""
     parts = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
     return [each.id for each in parts if isinstance(each, ast.Name) and each.id != "_"]
-
-
-def _root(node: ast.AST) -> str:
-    """Return the name at the begin of a chain of attributes, calls and subscripts; or ""."""
-    while not isinstance(node, ast.Name):
-        inner = getattr(node, "value", None) or getattr(node, "func", None)
-        if not isinstance(inner, ast.AST):
-            return ""
-        node = inner
-    return node.id
 
 
 def _name(call: ast.Call) -> str:

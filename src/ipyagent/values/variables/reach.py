@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ipyagent.plaintext import word_set
-from ipyagent.syntax import try_parse
+from ipyagent.syntax import root_name, try_parse
 from ipyagent.values.describe.safe_inspect import ancestors, class_dict, module_name, type_name
 from ipyagent.values.variables.parts import is_class
 
@@ -95,22 +95,15 @@ def list_changed_inside(code: str) -> dict[str, bool]:
     for node in parse_nodes(code) or []:
         match node:
             case ast.Attribute(ctx=ctx) | ast.Subscript(ctx=ctx) if type(ctx) is not ast.Load:
-                found[_root_of(node)] = True
+                found[root_name(node)] = True
             case ast.AugAssign(ast.Name(name)) | ast.keyword("out", ast.Name(name)):
                 found[name] = True
             case ast.Expr(ast.Call() as call) | ast.Expr(ast.Await(ast.Call() as call)):
                 is_method = isinstance(call.func, ast.Attribute)
-                given = () if _root_of(call.func) in {"print", "display"} else call.args
+                given = () if root_name(call.func) in {"print", "display"} else call.args
                 for each in (call.func, *given) if is_method else given:
-                    found.setdefault(_root_of(each), False)
+                    found.setdefault(root_name(each), False)
     return found
-
-
-def _root_of(node: ast.AST) -> str:
-    """Return the name from which attributes, items and calls lead to a value; "" if none does."""
-    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 def reachable_names(
