@@ -62,7 +62,7 @@ def draw_panel(chance: random.Random) -> Iterator[Block]:
     call = schema.ToolCall(id="1", name=next(texts), arguments={})
     steps = [(schema.PlanStep(call=call, note=next(texts)), chance.choice([*schema.ToolStatus]))]
     yield from panel.draw_progress(steps, some(Todo, "todo"), next(texts))
-    yield from panel.draw_runs((each, panel.run_html(each)) for each in some(panel.RunRow, "run"))
+    yield from panel.draw_runs(map(panel.run_line, some(panel.RunRow, "run")))
     kinds = get_args(schema.VariableChange.model_fields["change"].annotation)
     about = ({"type": next(texts)}, {"summary": next(texts)})
     changes = (
