@@ -281,7 +281,7 @@ def test_a_proposal_in_the_dark_is_reached_by_the_keyboard(book: Any) -> None:
     accept = here.see()
     here.book.shot("edit-proposed-dark")
     accept.focus()
-    buttons = ["deny", "reason", "edit", "more-ways"]
+    buttons = ["deny", "approve-run", "reason", "edit", "more-ways"]
     for name in buttons:
         here.page.keyboard.press("Tab")
         expect(here.proposals().locator(f"[data-ipyagent={name}]")).to_be_focused()
