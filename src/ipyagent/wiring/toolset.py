@@ -273,9 +273,8 @@ def offer_tools(
     if config.agent.allowed_tools or config.tools.offer == "all":
         return toolbox
     is_small = wants_small_set(config, occasion.model_is_small)
-    wanted = {
-        each.name for each in toolbox if each.name not in BUILT_IN_TOOLS or not is_built_in(each)
-    }
+    known = BUILT_IN_TOOLS | _SUBJECTS.keys()
+    wanted = {each.name for each in toolbox if each.name not in known or not is_built_in(each)}
     wanted |= SMALL if is_small else CORE | set(_useful_tools(config, occasion))
     wanted |= set(_named_tools(config, occasion.prompt))
     if not is_small or not any(name in CORE - SMALL for name in earlier):
