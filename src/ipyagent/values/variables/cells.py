@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
 from ipyagent.redaction import Secrecy
 from ipyagent.values.describe.python_values import key_secrecy
 from ipyagent.values.describe.safe_inspect import one_line
-from ipyagent.values.variables.parts import VALUE
+from ipyagent.values.variables.parts import PLAIN, VALUE
 from ipyagent.values.variables.tables import (
     Column,
     Table,
     align_rows,
+    find_differences,
     has_safe_labels,
     is_same,
     is_same_type,
@@ -23,7 +23,7 @@ from ipyagent.values.variables.tables import (
 MOST = 3
 """Cells that are shown."""
 
-_UNREAD = ("object", "category", "interval", "period", "sparse")
+_UNREAD = ("category", "interval", "period", "sparse")
 """Types whose values may be objects of the user's, or have no plain form."""
 
 
@@ -45,23 +45,21 @@ def _list_cells(before: Table, after: Table) -> Iterator[str]:
     old, new = key_columns(before, after)
     for key in old if stays is not None else ():
         one, other = old[key], new.get(key)
-        if other is None or one.label is None or one.dtype.startswith(_UNREAD):
+        if other is None or one.label is None or is_same(one.data, other.data):
             continue
         if key_secrecy(one.label) is not Secrecy.NONE or not is_same_type(one.data, other.data):
             continue
-        if not is_same(one.data, other.data):
+        if _is_plain(one) and _is_plain(other):
             labels = before.index[stays] if has_safe_labels(before.index) else range(before.height)
             was, now = Column(one.label, one.data[stays]), Column(one.label, other.data[stayed])
-            for at in _find_differences(was, now):
+            for at in map(int, find_differences(was, now)[:MOST]):
                 for sign, column in ("-", was), ("+", now):
                     value = one_line(str(column.data[at]), VALUE)
                     yield f"{sign}{one.name}[{one_line(str(labels[at]), VALUE)}]  {value}"
 
 
-def _find_differences(one: Column, other: Column) -> list[int]:
-    """Return the first places at which two columns of one plain type differ."""
-    both = one.data.isna() & other.data.isna()
-    equal = one.data == other.data
-    if hasattr(equal, "to_numpy"):
-        equal = equal.to_numpy(dtype=bool, na_value=False)
-    return [int(at) for at in sys.modules["numpy"].flatnonzero(~(equal | both))[:MOST]]
+def _is_plain(column: Column) -> bool:
+    """Return whether its values have a plain form, and comparing them runs no other code."""
+    if column.dtype == "object":  # texts, before pandas 3
+        return PLAIN.issuperset(map(id, map(type, column.data)))
+    return not column.dtype.startswith(_UNREAD)

@@ -105,10 +105,17 @@ def _count_extended(one: Any, other: Any) -> int | None:
     """Return in how many cells two nullable or Arrow columns of pandas differ."""
     if one.dtype.type is list or one.dtype.type is dict:  # nested values of Arrow
         return None
-    equal = one == other
+    return len(find_differences(Column(None, one), Column(None, other)))
+
+
+def find_differences(one: Column, other: Column) -> Sequence[int]:
+    """Return the places at which two columns of pandas of one plain type differ."""
+    equal = one.data == other.data
     if hasattr(equal, "to_numpy"):
         equal = equal.to_numpy(dtype=bool, na_value=False)
-    return len(one) - int((equal | (one.isna() & other.isna())).sum())
+    differs = ~(equal | (one.data.isna() & other.data.isna()))
+    found: Sequence[int] = sys.modules["numpy"].flatnonzero(differs)
+    return found
 
 
 def is_same_type(one: Any, other: Any) -> bool:
