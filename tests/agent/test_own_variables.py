@@ -238,6 +238,16 @@ def test_what_a_run_made_and_changed_is_taken_back(tmp_path: Path, codes: Sequen
         assert shown == {name: repr(value) for name, value in before.items()}
 
 
+def test_an_array_in_the_place_of_a_freed_one_is_not_taken_for_it(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, {"np": np})
+    run = play(lab, "cells = np.arange(9.0)", "cells[2:4] = 7")
+    undo = find_undo(lab.environment, [run], run.executions[-1].call.id)
+    (entry,) = undo.records[0].variables.entries
+    entry.before.root.identity._id = id(lab.variables["cells"])  # as by chance
+    assert undo.run(dry_run=False).skipped == ()
+    assert lab.variables["cells"].tolist() == [*range(9)]
+
+
 def test_a_whole_run_is_taken_back_in_one_go(tmp_path: Path) -> None:
     lab = Lab(tmp_path, {"pd": pd})
     run = play(lab, *SESSIONS[0])

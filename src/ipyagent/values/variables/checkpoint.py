@@ -416,8 +416,10 @@ class VariableUndo:
             if id(before) not in done:
                 done[id(before)] = before.restore(live)
             names[name], problem = done[id(before)]
+            # Another array may have got the place of one that the call has left alone.
+            is_replaced = before.is_inside and names[name] is not held
             if problem:
                 self.notes[name] = f"{one_line(name)} is not all as it was: {problem}"
-            elif names[name] is not held and before.root.identity.is_same(held):
+            elif is_replaced and before.root.identity.is_same(held):
                 other = "what else holds the changed one still does"
                 self.notes[name] = f"{one_line(name)} goes back as another object: {other}"
