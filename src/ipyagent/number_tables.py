@@ -98,7 +98,8 @@ def read_row(line: str) -> list[float]:
     """Return the numbers that end a line, or all of its numbers; commas group digits."""
     found = RESULT_NUMBER.findall((_ROW.search(line) or (line,))[0])
     plain = (each.replace(",", "") for each in found)
-    return [int(each) if each.lstrip("-").isdecimal() else float(each) for each in plain]
+    is_count = re.compile(r"-?\d{1,15}").fullmatch  # what is longer is no count, nor fast to read
+    return [int(each) if is_count(each) else float(each) for each in plain]
 
 
 _YEAR = re.compile(r"(?<=[^\W\d])(?:19|20)\d\d(?![\w.])")

@@ -167,7 +167,7 @@ class _Claim:
     paragraph: int
     before: str
     after: str
-    """What stands around it in its line."""
+    """The text of its line behind it."""
     sign: str
     size: float
     """Without its sign, in its unit."""

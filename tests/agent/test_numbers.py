@@ -454,3 +454,8 @@ def test_planted_mistakes_are_flagged_and_honest_numbers_are_not() -> None:
     assert scored.share("missed", "seeded", "by chance in a result") <= 0.05
     assert scored.share("alarms") <= 0.03
     assert scored.share("sources") <= 0.01
+
+
+def test_a_number_of_thousands_of_digits_is_read_too() -> None:
+    (number,) = trace_numbers("It is 12,345.", [("1", f"2 ** 20_000 is {'9' * 6_021}")])
+    assert number.trace == "not found"
