@@ -127,7 +127,8 @@ class RunTask:
             config, own, self.redactor, cell.main.post, session, delegate
         )
         self.size = ModelSize()
-        self.notebook = NotebookTools(workspace, environment.toolset.open_notebooks(), 0)
+        notebooks = environment.toolset.open_notebooks() if request.about else None
+        self.about = NotebookTools(workspace, notebooks, 0) if notebooks else None
         self.prompt = self.redactor.text(request.prompt)
         self.notes += self.toolbox.notices
 
@@ -162,8 +163,8 @@ class RunTask:
         `validators` check what the user adds meanwhile.
         """
         request = self.request
-        if request.about and self.recording is None:
-            cell = await asyncio.to_thread(self.notebook.describe_cell, request.about)
+        if self.about is not None and self.recording is None:
+            cell = await asyncio.to_thread(self.about.describe_cell, request.about)
             context = replace(context, remarks=[*context.remarks, cell])
             read = (*read, "this notebook")
         await self._load_services()
