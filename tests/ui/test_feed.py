@@ -123,6 +123,26 @@ def test_a_run_that_has_ended_is_no_longer_the_desks_to_show(desk: PageBridge, p
     assert out.sent[-1] == {"type": "reply", "id": 8, "value": None}
 
 
+def test_a_new_page_has_the_newest_panel_also_if_it_changes_meanwhile(pages: MemoryPages) -> None:
+    version = ["old"]
+    change = threading.Thread(target=lambda: bridge.publish_soon())
+
+    def describe(_feeds: list[Feed]) -> dict[str, Any]:
+        overview = {"panel": {"set": [{"key": "runs", "html": version[0]}]}}
+        if version[0] == "old":
+            version[0] = "new"
+            change.start()
+            change.join(0.2)  # without its turn, it is told before the page is
+        return overview
+
+    bridge = PageBridge(pages, describe, lambda *_: None)
+    page, out = pages.add("one")
+    bridge.on_message(page, {"type": "hello"})
+    change.join()
+    (block,) = out.sent[-1]["overview"]["panel"]["set"]
+    assert block["html"] == "new"
+
+
 class StreamedText:
     """A feed that is told pieces of a reply, and the times at which its page gets messages."""
 

@@ -48,7 +48,7 @@ from ipyagent.ui.sanitize import (
     markdown_blocks,
     markdown_to_html,
 )
-from ipyagent.ui.transcribe.call import OPEN, PLANNED
+from ipyagent.ui.transcribe.call import OPEN
 
 _FEW, _MANY = 2, 20
 """Looks in a row that are always shown each; and steps of a run that is on behind one line."""
@@ -220,7 +220,7 @@ def _stands_back(step: transcript.Step, *, is_folded: bool, is_last: bool) -> bo
 
 def _calls(step: transcript.Step) -> list[transcript.Call]:
     """Return the calls of a step; those of a plan stand in the card of the plan."""
-    return [each for each in step.calls if each.badge != PLANNED]
+    return [each for each in step.calls if not each.is_planned]
 
 
 def _media(step: transcript.Step) -> list[transcript.Media]:
@@ -324,7 +324,7 @@ def step_blocks(
     parts = [("i", _all_media(step.images))]
     for place, call in enumerate(step.calls):
         name, media = f"c{place}", call.result.media if call.result else ()
-        if call.badge != PLANNED:
+        if not call.is_planned:
             parts += [
                 (name, keep(f"{key}/{name}", call_html, call)),
                 (f"{name}/m", keep(f"{key}/{name}/m", _all_media, media)),

@@ -366,7 +366,8 @@ class PageBridge:
         self.drawn: list[Feed] = []
         self._timer: asyncio.TimerHandle | None = None
         self._shown: dict[str, JsonDict] = {}
-        """The blocks of the panel that were sent last."""
+        """The blocks of the panel that all pages have."""
+        self._sending = threading.RLock()
 
     def begin(self, feed: Feed) -> None:
         """Add a run that is now drawn."""
@@ -404,21 +405,23 @@ class PageBridge:
 
     def publish_soon(self) -> None:
         """Send the current overview to all pages, with the blocks of the panel that changed."""
-        if pages := self.pages.all():
-            overview = self._overview(list(self._feeds))
-            shown, blocks = self._shown, overview["panel"]["set"]
-            changed = [each for each in blocks if shown.get(each["key"]) != each]
-            self._shown = {each["key"]: each for each in blocks}
-            message = overview | {"panel": overview["panel"] | {"set": changed}}
-            for page in pages:
-                page.send({"type": "overview", "overview": message})
+        with self._sending:
+            if pages := self.pages.all():
+                overview = self._overview(list(self._feeds))
+                shown, blocks = self._shown, overview["panel"]["set"]
+                changed = [each for each in blocks if shown.get(each["key"]) != each]
+                self._shown = {each["key"]: each for each in blocks}
+                message = overview | {"panel": overview["panel"] | {"set": changed}}
+                for page in pages:
+                    page.send({"type": "overview", "overview": message})
 
     def _greet(self, page: Page) -> None:
         """Send a page all there is; blocks that others have not are sent again to all."""
-        overview = self._overview(list(self._feeds))
-        now = {each["key"]: each for each in overview["panel"]["set"]}
-        self._shown = {key: each for key, each in self._shown.items() if now.get(key) == each}
-        page.send({"type": "overview", "overview": overview})
+        with self._sending:
+            overview = self._overview(list(self._feeds))
+            now = {each["key"]: each for each in overview["panel"]["set"]}
+            self._shown = {key: each for key, each in self._shown.items() if now.get(key) == each}
+            page.send({"type": "overview", "overview": overview})
 
     def on_message(self, page: Page, message: Message) -> None:
         """Handle a message from a page; it may come on any thread."""

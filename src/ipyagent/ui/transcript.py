@@ -178,9 +178,9 @@ class Call(Model):
     """A tool call: `summary`, `outcome` and `verdict` are in its line, the rest behind it.
 
     `concern` is why the user is asked beside the tool itself. `decision` is how it was decided,
-    `was_asked` whether the user was asked, `is_sensitive` whether it may change something, and
-    `position` the plan's step that it carries out. `live` are the last lines of its output while
-    it runs, and once it was stopped.
+    `was_asked` whether the user was asked, `is_sensitive` whether it may change something,
+    `is_planned` whether it waits in a plan, and `position` the step of a plan that it carries out.
+    `live` are the last lines of its output while it runs, and once it was stopped.
     """
 
     id: str
@@ -196,6 +196,7 @@ class Call(Model):
     duration: str = ""
     is_open: bool = False
     is_dry: bool = False
+    is_planned: bool = False
     is_sensitive: bool = False
     was_asked: bool = False
     position: str = ""

@@ -105,9 +105,6 @@ GLYPHS: Final = {
 _WOULD_RUN = "○", "would run"
 """A call that was only checked: nothing ran, so nothing succeeded."""
 
-PLANNED = "planned"
-"""The badge of calls that wait in a plan."""
-
 OPEN, COUNTED, ALL = 1, 2, 3
 """From which `Run.verbose` on calls and thinking begin unfolded; what each step took is shown; ids
 and reasons are."""
@@ -161,7 +158,8 @@ def transcribe_call(
     """
     is_asked = execution.status is schema.ToolStatus.AWAITING_APPROVAL
     dry, question, result = execution.dry_run, execution.question, _visible_result(execution)
-    badge = (PLANNED if context.is_planned else "dry run") if dry else ""
+    is_planned = dry and context.is_planned
+    badge = ("planned" if is_planned else "dry run") if dry else ""
     marks = (
         "taken back" if execution.call.id in context.taken_back else badge,
         "not as rehearsed" if execution.rehearsal and execution.rehearsal.differs else "",
@@ -185,8 +183,9 @@ def transcribe_call(
         is_open=(is_asked and context.is_live)
         or context.verbose >= OPEN
         # To be seen is all that a dry run is for.
-        or (dry and not context.is_planned),
+        or (dry and not is_planned),
         is_dry=dry,
+        is_planned=is_planned,
         is_sensitive=execution.sensitive,
         was_asked=is_asked
         or (execution.decision is not schema.Decision.AUTO and execution.decided_by in _BY_USER),
