@@ -133,7 +133,7 @@ class Dispatcher:
         self._running: dict[str, ToolTask] = {}
         self._finished: set[str] = set()
         self._earlier: dict[str, list[asyncio.Future[None]]] = {}
-        """What a call waits for before it runs, by the ids of the calls."""
+        """The calls before it in its group, for which a change waits, by its id."""
         self._recording: asyncio.Future[None] | None = None
         self.unattended_reasons: list[str] = []
         """Reasons of calls that did not run because nobody could be asked."""

@@ -225,7 +225,7 @@ _WHOLE = {
 whenever an object goes, is printed and lost."""
 
 _LOGGING = logging.getLogger.__code__.co_filename
-"""What is raised there, not in a handler, can leave the lock of all loggers held, up to 3.12."""
+"""Before Python 3.13, an interrupt in its own code can leave the lock of all loggers held."""
 
 _UNINTERRUPTIBLE: set[CodeType] = set()
 _NOT_REMINDED: set[CodeType] = set()
