@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import socket
 import sys
 from collections import Counter
 
@@ -77,9 +78,21 @@ class Service(asyncio.Protocol):
         lost.update(number for service, number in held if service is self)
         held[:] = [each for each in held if each[0] is not self]
 
+    def is_gone(self) -> bool:
+        """Return whether the client has left, also if `connection_lost` is yet to come."""
+        number = self.transport.get_extra_info("socket").fileno()
+        with socket.fromfd(number, socket.AF_INET, socket.SOCK_STREAM) as copy:
+            try:
+                return not copy.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return False
+            except ConnectionError:
+                return True
+
     def tell(self, path: str) -> None:
         if path == "/release":
-            waiting, held[:] = [*held], []
+            gone = [each for each in held if each[0].is_gone()]
+            waiting, held[:] = [each for each in held if each not in gone], gone
             HOLDS.pop(0)
             for service, number in waiting:
                 service.answer(number)
