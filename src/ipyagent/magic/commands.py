@@ -19,8 +19,7 @@ from ipyagent.kernel.threads import EngineThread
 from ipyagent.llm.client import ModelSize
 from ipyagent.llm.destinations import BUILT_IN, SCRIPTED
 from ipyagent.llm.service_client import ServiceClient
-from ipyagent.magic import cells, subcommands
-from ipyagent.magic.entry import state_of
+from ipyagent.magic import cells, state_of, subcommands
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import HELP_AT, USAGE, find_near, options_help
 from ipyagent.plaintext import ellipsize, first_line, limit_lines, plural, visible

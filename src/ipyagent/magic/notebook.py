@@ -34,7 +34,7 @@ from ipyagent.kernel.shell import Shell, detect
 from ipyagent.llm import start_environ
 from ipyagent.llm.client import Client
 from ipyagent.llm.destinations import Resolved, dotenv_warning, fetch, list_models, resolve
-from ipyagent.magic.entry import state_of
+from ipyagent.magic import state_of
 from ipyagent.schema import Run
 from ipyagent.schema.runs import UndoReport
 from ipyagent.store.journal import read_summary
