@@ -65,7 +65,7 @@ ROOMS_NOT_FOR_SCRIPTS = (
     *("cli", "compat.nano", "explorer", "magic"),
     *("services.openapi.services", "services.mcp.servers"),
     *("ui.card", "ui.notebook_view", "ui.plain_view", "ui.transcript", "ui.static_html"),
-    *("llm.litellm", "llm.scripted"),
+    *("llm.gateway", "llm.scripted"),
 )
 ASK = """
 import sys

@@ -37,10 +37,7 @@ REASONS = {
     ("rehearsal/watched_values.py", "_mgr"): "the cells of a table, of all columns at once",
     ("rehearsal/probe.py", "_exit"): "os._exit is documented",
     ("rehearsal/process.py", "_exit"): "os._exit is documented",
-    (
-        "llm/litellm/gateway.py",
-        "_hidden_params",
-    ): "where LiteLLM keeps headers; guarded",
+    ("llm/gateway.py", "_hidden_params"): "where LiteLLM keeps headers; guarded",
     ("services/mcp/transports.py", "_meta"): "a key of the messages of the protocol",
     ("services/mcp/transports.py", "_transport"): "asyncio has no public way to close the pipes",
     ("tools/fresh_kernel.py", "_exit"): "os._exit is documented",

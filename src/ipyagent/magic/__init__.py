@@ -313,10 +313,10 @@ def _at_fault(error: BaseException) -> str | None:
 
     names = [name] if (name := getattr(error, "name", None)) else []
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-    parts = [Path(file).parts for file in reversed(files)]
-    names += [
-        Path(each[each.index("site-packages") + 1]).stem for each in parts if "site-packages" in each
-    ]
+    for file in reversed(files):
+        _, within, path = file.partition("site-packages/")
+        if within:
+            names.append(path.partition("/")[0].removesuffix(".py"))
     distributions = metadata.packages_distributions()
     for name in names:
         top = name.partition(".")[0]

@@ -203,7 +203,7 @@ def service_client(
             "'ipyagent[litellm]'`, or choose a model whose service speaks OpenAI's or Anthropic's "
             "format."
         )
-    from ipyagent.llm.litellm.gateway import LiteLLMClient
+    from ipyagent.llm.gateway import LiteLLMClient
 
     return LiteLLMClient(model, config, environ=environ, start=start)
 
@@ -250,9 +250,9 @@ def warm_up(model: Resolved, config: LLMConfig) -> None:
     if config.client != "litellm" and find_route(model.model, config, os.environ) is not None:
         threading.Thread(target=_prepare_direct, name="ipyagent-connect", daemon=True).start()
         return
-    from ipyagent.llm.litellm import warmup
+    from ipyagent.llm import gateway
 
-    warmup.warm_up()
+    gateway.warm_up()
 
 
 def _prepare_direct() -> None:
