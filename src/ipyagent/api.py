@@ -13,9 +13,9 @@ from pathlib import Path
 from ipyagent import config as settings, telemetry
 from ipyagent.agent.answers import AnswerType
 from ipyagent.agent.approvals import Answer, Approvals
+from ipyagent.agent.prompts import VALIDATORS, Validator
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.session.sessions import Sessions
-from ipyagent.agent.validation import VALIDATORS, Validator
 from ipyagent.config import Config, Layer
 from ipyagent.errors import AgentError, BusyError, ConfigError
 from ipyagent.imports import working_folder

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ipyagent import Agent, Scripted, tool
-from ipyagent.agent.expectations import check_all, parse_expectation, suggest
+from ipyagent.agent.answers import check_all, parse_expectation, suggest
 from ipyagent.errors import ConfigError, RunFailedError
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.redaction import Redactor

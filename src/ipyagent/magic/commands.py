@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ipyagent import config
-from ipyagent.agent.expectations import suggest
+from ipyagent.agent.answers import suggest
 from ipyagent.agent.policy import FolderPermissions
 from ipyagent.agent.session.session import Session
 from ipyagent.atomic_files import find_network_drive

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NoReturn
 
+from ipyagent.agent.prompts import validate
 from ipyagent.agent.session.branches import compare_branches
 from ipyagent.agent.session.conversation import Conversation
 from ipyagent.agent.session.session import Session, find_node
-from ipyagent.agent.validation import validate
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import current

@@ -19,8 +19,7 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import NotebookCell, OpenNotebook
 from ipyagent.plaintext import ellipsize, first_line, plural, spell, strip_escapes
 from ipyagent.schema import FileChange
-from ipyagent.tools.file_change import Change, Checkpoints
-from ipyagent.tools.text_encoding import decode_utf8
+from ipyagent.tools.file_change import Change, Checkpoints, decode_utf8
 from ipyagent.tools.workspace import Workspace
 
 _SPACE = re.compile(r"[ \t\n\r]*")

@@ -32,9 +32,8 @@ from ipyagent.schema import (
     TruncatedOutput,
     TruncationConfig,
 )
-from ipyagent.tools.folder import MAX_BYTES
 from ipyagent.tools.path_rules import STATE
-from ipyagent.tools.workspace import Workspace
+from ipyagent.tools.workspace import MAX_BYTES, Workspace
 from ipyagent.values.describe import describe
 
 _BETWEEN = "\n…\n\n"  # the line breaks around the cut, and before the footer

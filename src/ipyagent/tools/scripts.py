@@ -20,11 +20,11 @@ from ipyagent.plaintext import human_size, plural, spell
 from ipyagent.schema import Preview, PythonScript, ToolResult, now
 from ipyagent.tools import sandbox as processes
 from ipyagent.tools.base import Tool, tool
+from ipyagent.tools.file_change import encode_text
 from ipyagent.tools.sandbox import MAX_HEAD, MAX_PRINTED, BoundedOutput, Sandbox, SandboxResult
 from ipyagent.tools.sandbox.supervisor import MAX_TASKS
 from ipyagent.tools.static_analysis import Effects, analyze_command
 from ipyagent.tools.static_analysis.code import analyze_code
-from ipyagent.tools.text_encoding import encode_text
 from ipyagent.tools.workspace import Workspace
 
 UNSANDBOXED = "not sandboxed"

@@ -31,8 +31,7 @@ from ipyagent.errors import (
 )
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.threads import EngineThread
-from ipyagent.llm.client import Client, ModelRequest, maker_of
-from ipyagent.llm.limited import WrappedClient
+from ipyagent.llm.client import Client, ModelRequest, WrappedClient, maker_of
 from ipyagent.llm.service_client import ServiceClient
 from ipyagent.plaintext import first_line
 from ipyagent.schema import StreamChunk

@@ -16,6 +16,7 @@ from ipyagent.errors import PathValidationError
 from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import human_size, spell
 from ipyagent.tools import path_rules
+from ipyagent.tools.file_change import decode_file
 from ipyagent.tools.path_rules import Entry
 from ipyagent.tools.tables.reader import TableReader
 from ipyagent.tools.tables.sample import (
@@ -29,7 +30,6 @@ from ipyagent.tools.tables.sample import (
     read_database,
     split_ending,
 )
-from ipyagent.tools.text_encoding import decode_file
 from ipyagent.tools.workspace import Workspace
 from ipyagent.values.describe.table import write_lines
 
