@@ -64,16 +64,14 @@ class CheckedCall:
                 "concern": None if allowed else verdict.reason,
                 "scopes": () if question else verdict.scopes,
                 "touches": self.effects.summary() if self.effects and not allowed else None,
-                "covers": self._describe_coverage() if verdict.scopes else None,
+                "covers": describe_coverage(self.effects.subject, self.effects.kinds)
+                if verdict.scopes and self.effects
+                else None,
                 "source": tool.source(**self.arguments) if tool.source else None,
                 "decision": verdict.decision if allowed else None,
                 "decided_by": verdict.by if allowed else None,
             }
         )
-
-    def _describe_coverage(self) -> str | None:
-        """Return the reach of an approval beyond this call; "" if it covers all calls."""
-        return describe_coverage(self.effects.subject, self.effects.kinds) if self.effects else None
 
 
 _NOTHING = ""

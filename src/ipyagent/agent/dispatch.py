@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -100,10 +100,6 @@ class PendingRehearsal:
     async def wait(self) -> None:
         """Wait until it has ended; where the user is asked meanwhile, only for a moment."""
         await asyncio.wait([self.task], timeout=_PATIENCE if self.asks_meanwhile else None)
-
-    def when_done(self, job: Callable[[], object]) -> None:
-        """Do something once it has ended, in the run's loop."""
-        self.task.add_done_callback(lambda _: job())
 
     def end(self) -> None:
         """End it if it still goes on; what it found is of no use any more."""
@@ -213,7 +209,7 @@ class Dispatcher:
         if checked.may_be_tried and self.context.rehearsal and not execution.dry_run:
             tried = Rehearsal(outcome=RehearsalOutcome.TRYING)
             execution = execution.model_copy(update={"rehearsal": tried})
-        return self.context.hide_secrets(checked.add_details(execution))
+        return self.context.stream.redactor.record(checked.add_details(execution))
 
     async def _run_call(
         self, call: ToolCall, execution: ToolExecution, checked: CheckedCall
@@ -365,7 +361,7 @@ class Dispatcher:
         try:
             self._emit(ApprovalRequested(step=self.step, call_id=call.id, approval_id=approval.id))
             if pending is not None and pending.finding is None:
-                pending.when_done(lambda: self._note_rehearsal(call, pending))
+                pending.task.add_done_callback(lambda _: self._note_rehearsal(call, pending))
             with self.limits.pause():
                 await self.context.asker.ask(approval)
                 # Shielded, so that a stopped run's question is closed as expired.

@@ -305,7 +305,8 @@ async def _negotiate(runner: PlanRunner, plan: Run) -> Run:
         plan = _note_if_not_in_background(runner, plan)
         answer = await ask_user(runner, plan)
         if answer is None:
-            return _leave_waiting(runner, plan)
+            runner.stream.emit(Notice(text=WAITING_NOTICE.format(plan_id=plan.plan_id)))
+            return runner.stream.run
         if answer.decision is Decision.APPROVED and answer.plan is not None:
             plan = _replace_draft(runner, plan, answer.plan)
         else:
@@ -428,11 +429,6 @@ async def ask_user(runner: StepMachine, plan: Run) -> Answer | None:
     finally:
         approvals.expire(approval)
     return None if answer.decision is Decision.EXPIRED else answer
-
-
-def _leave_waiting(runner: PlanRunner, plan: Run) -> Run:
-    runner.stream.emit(Notice(text=WAITING_NOTICE.format(plan_id=plan.plan_id)))
-    return runner.stream.run
 
 
 def _replace_draft(runner: PlanRunner, plan: Run, steps: tuple[PlanStep, ...]) -> Run:

@@ -353,20 +353,16 @@ def find_objection(
 
 def find_destructive(command: str) -> str | None:
     """Return the part of a command, or of Python code, that clearly destroys something."""
-    # Python code may hold a command as text, and a command may pass for Python.
-    for form in (*_DESTRUCTIVE.finditer(command), *_match_unquoted(command)):
-        return " ".join(form[0].split())
+    # Python code may hold a command as text, and a command may pass for Python. A shell runs
+    # r""m -rf and ["rm", "-rf"] as rm.
+    for quotes, instead in (("$^", ""), (r"['\"\\\[\],]+", " "), (r"['\"\\]+", "")):
+        if form := _DESTRUCTIVE.search(re.sub(quotes, instead, command)):
+            return _collapse_spaces(form[0])
     return next(_removal_calls(command), None)
 
 
 def _collapse_spaces(command: str) -> str:
     return " ".join(command.split())
-
-
-def _match_unquoted(command: str) -> Iterator[re.Match[str]]:
-    """Match quoted and split spellings too: a shell runs r""m -rf and ["rm", "-rf"] as rm."""
-    yield from _DESTRUCTIVE.finditer(re.sub(r"['\"\\\[\],]+", " ", command))
-    yield from _DESTRUCTIVE.finditer(re.sub(r"['\"\\]+", "", command))
 
 
 def _removal_calls(code: str) -> Iterator[str]:

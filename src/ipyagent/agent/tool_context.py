@@ -220,10 +220,6 @@ class ToolContext:
     planning: bool = False
     """True if calls are steps of a plan, so that one may depend on what another will have made."""
 
-    def hide_secrets(self, execution: ToolExecution) -> ToolExecution:
-        """Return the call without secrets, as the user is asked about it."""
-        return self.stream.redactor.record(execution)
-
     def prepare_rehearsal(self, tool: str, rehearsal: Rehearsal) -> Rehearsal:
         """Return a rehearsal as the user is shown it: without secrets, its output cut."""
         if rehearsal.result is not None:

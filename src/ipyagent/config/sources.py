@@ -374,20 +374,12 @@ class WorkspaceLimit(NamedTuple):
     allowed_part: Callable[[Any], object] = lambda value: None
 
 
-def _is_no_laxer(value: object, below: object, _folder: Path | None) -> bool:
-    return CONFIRM_MODES.index(value) >= CONFIRM_MODES.index(below)
-
-
 def _is_subset(value: Names, below: Names, _folder: Path | None) -> bool:
     return not below or (bool(value) and set(value) <= set(below))
 
 
 def _is_at_most(value: float | None, below: float | None, _folder: Path | None) -> bool:
     return below is None or (value is not None and bool(value <= below))
-
-
-def _is_at_least(value: object, below: object, _folder: Path | None) -> bool:
-    return bool(value) or not below
 
 
 def _is_inside(value: str | Path, below: str | Path, folder: Path | None) -> bool:
@@ -421,18 +413,6 @@ def _restrictive_rules(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     return tuple(rule for rule in rules if rule.effect != "allow")
 
 
-def _only_restricts(value: tuple[Rule, ...], _below: object, _folder: Path | None) -> bool:
-    return len(_restrictive_rules(value)) == len(value)
-
-
-def _checks_no_less(value: object, below: object, _folder: Path | None) -> bool:
-    return value == "ask" or below in ("off", value)
-
-
-def _never(_value: object, _below: object, _folder: Path | None) -> bool:
-    return False
-
-
 _BUDGETS = word_set("""
     agent.max_steps agent.max_seconds agent.step_seconds agent.max_tokens agent.max_usd
     agent.rehearse_seconds tools.timeout tools.max_timeout workspace.edit_seconds
@@ -447,26 +427,37 @@ _USERS_OWN = word_set("""
 """)
 
 LIMITS: Mapping[str, WorkspaceLimit] = {
-    "agent.confirm_mode": WorkspaceLimit(_is_no_laxer, "may only make it ask about more"),
+    "agent.confirm_mode": WorkspaceLimit(
+        lambda value, below, _: CONFIRM_MODES.index(value) >= CONFIRM_MODES.index(below),
+        "may only make it ask about more",
+    ),
     "agent.allowed_tools": WorkspaceLimit(_is_subset, "may only leave tools out"),
     "agent.system_prompt_path": WorkspaceLimit(
         _is_file_inside, "may only name a file inside of it"
     ),
-    "agent.plan": WorkspaceLimit(_is_at_least, "may only switch it on"),
-    "agent.numbers": WorkspaceLimit(_checks_no_less, "may only make it check more"),
+    "agent.plan": WorkspaceLimit(
+        lambda value, below, _: value or not below, "may only switch it on"
+    ),
+    "agent.numbers": WorkspaceLimit(
+        lambda value, below, _: value == "ask" or below in ("off", value),
+        "may only make it check more",
+    ),
     "workspace.root": WorkspaceLimit(_is_folder_inside, "may only name a folder inside of it"),
-    "undo.memory": WorkspaceLimit(_never, "may not decide what can be taken back"),
+    "undo.memory": WorkspaceLimit(lambda *_: False, "may not decide what can be taken back"),
     "logging.file": WorkspaceLimit(
         _is_log_inside, "may only name a .jsonl or .log file inside of it"
     ),
     "policy.rules": WorkspaceLimit(
-        _only_restricts, "may only add rules that ask or deny; those hold", _restrictive_rules
+        lambda value, _, __: _restrictive_rules(value) == value,
+        "may only add rules that ask or deny; those hold",
+        _restrictive_rules,
     ),
-    "chat.validators": WorkspaceLimit(_never, "may not bring code that runs"),
+    "chat.validators": WorkspaceLimit(lambda *_: False, "may not bring code that runs"),
     **dict.fromkeys(_BUDGETS, WorkspaceLimit(_is_at_most, "may only lower it")),
     **dict.fromkeys(_SWITCHES, WorkspaceLimit(_is_at_most, "may only switch it off")),
     **dict.fromkeys(
-        _USERS_OWN, WorkspaceLimit(_never, "may not decide where requests, keys and records go")
+        _USERS_OWN,
+        WorkspaceLimit(lambda *_: False, "may not decide where requests, keys and records go"),
     ),
 }
 """The limits of settings that matter for safety; all others are free."""

@@ -352,16 +352,12 @@ def shell_tools(
 ) -> list[Tool]:
     """Return `run_shell`. `save` saves a long output and returns its path."""
 
-    def preview_command(command: str, timeout: float | None) -> Preview:
-        time_limit(timeout)
-        return Preview(kind="code", language="bash", text=command)
-
     def time_limit(given: float | None) -> float:
         return resolve_timeout(given, timeout, max_timeout)
 
     @tool(
         sensitive=True,
-        preview=preview_command,
+        preview=lambda command, **_: Preview(kind="code", language="bash", text=command),
         validate=lambda command, timeout: time_limit(timeout),
         command="command",
         effects=lambda preview: analyze_command(preview.text),
