@@ -39,10 +39,9 @@ class Folder:
     `os.chdir` nor renaming the directory leads elsewhere.
     """
 
-    def __init__(self, fd: int, root: Path, opener: safe_open.Opener) -> None:
+    def __init__(self, fd: int, root: Path) -> None:
         self.root = root
         self._fd = fd
-        self._opener = opener
         weakref.finalize(self, os.close, fd)
 
     def relative_path(self, path: str) -> str:
@@ -98,7 +97,9 @@ class Folder:
     def _open_file(self, path: str) -> int:
         """Return a descriptor of a regular file."""
         try:
-            fd = self._opener(self._fd, path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, 0)
+            fd = safe_open.open_beneath(
+                self._fd, path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY, 0
+            )
         except OSError as error:
             raise self._path_error(error, path) from None
         try:
@@ -244,7 +245,7 @@ class Folder:
         """Return a descriptor of a folder."""
         flags = os.O_RDONLY | os.O_DIRECTORY
         try:
-            return self._opener(self._fd, path, flags, 0)
+            return safe_open.open_beneath(self._fd, path, flags)
         except FileNotFoundError:
             if not create:
                 raise
@@ -255,7 +256,7 @@ class Folder:
             for name in path.split("/"):
                 with contextlib.suppress(FileExistsError):
                     os.mkdir(name, dir_fd=here)
-                below = self._opener(here, name, flags, 0)
+                below = safe_open.open_beneath(here, name, flags)
                 os.close(here)
                 here = below
         except OSError:
@@ -357,7 +358,7 @@ class StateFolder(Folder):
         """Hold a lock that other threads and processes respect; raises AgentError."""
         until = time.monotonic() + _LOCK_SECONDS
         try:
-            fd = self._opener(self._fd, name, os.O_RDWR | os.O_CREAT, 0o600)
+            fd = safe_open.open_beneath(self._fd, name, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise self._path_error(error, name) from None
         try:
@@ -374,11 +375,10 @@ class Workspace(Folder):
     """The folder at `root`, opened once: `os.chdir` does not move it, and nothing leads out of it.
 
     Secrets are never read, and neither they nor ipyagent's own state are changed;
-    `write_approval_reason` says what else needs the user's approval. `opener` is how files are
-    opened; None: the best way that this system has.
+    `write_approval_reason` says what else needs the user's approval.
     """
 
-    def __init__(self, root: Path, opener: safe_open.Opener | None = None) -> None:
+    def __init__(self, root: Path) -> None:
         normalized = Path(os.path.normpath(root.absolute()))
         try:
             fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
@@ -386,7 +386,7 @@ class Workspace(Folder):
             raise ConfigError(
                 f"workspace.root: {root} is not a folder that can be opened ({error.strerror})"
             ) from None
-        super().__init__(fd, Path(os.path.realpath(root)), opener or safe_open.choose_opener(fd))
+        super().__init__(fd, Path(os.path.realpath(root)))
         self._root_as_given = normalized
 
     def relative_path(self, path: str) -> str:
@@ -466,7 +466,7 @@ class Workspace(Folder):
             why = os.strerror(error.errno or 0).lower()
             place = self.root / path_rules.STATE
             raise PathValidationError(f"the folder {place} cannot be made ({why})") from None
-        folder = StateFolder(fd, self.root / path_rules.STATE, self._opener)
+        folder = StateFolder(fd, self.root / path_rules.STATE)
         if folder.stat(".gitignore") is None:
             folder.write_atomic(".gitignore", b"*\n")
         return folder
