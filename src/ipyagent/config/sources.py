@@ -23,14 +23,8 @@ import platformdirs
 from pydantic import ValidationError
 
 from ipyagent.atomic_files import lock_file, replace_file
+from ipyagent.config import sections
 from ipyagent.config.rules import PARTIAL, SECRET_HOLDERS, Names, Rule
-from ipyagent.config.sections import (
-    DEFAULTS,
-    Config,
-    Key,
-    explain_error,
-    put_value,
-)
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict, JsonMapping, object_of, parse_json
 from ipyagent.plaintext import join_words, visible, word_set
@@ -181,7 +175,7 @@ def from_environment(environ: Mapping[str, str], start: Mapping[str, str] | None
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in ignored:
             try:
-                put_value(values, _setting_key(name), environ[name])
+                sections.put_value(values, _setting_key(name), environ[name])
             except (TypeError, AttributeError):
                 raise ConfigError(
                     f"{visible(name)} and a variable for the whole section are both set; "
@@ -235,14 +229,14 @@ def _restore_statement(name: str, start: Mapping[str, str]) -> str:
     return f"os.environ.pop({name!r}, None)"
 
 
-def validate_layer(layer: Layer) -> Config:
+def validate_layer(layer: Layer) -> sections.Config:
     """Validate a layer on its own; raises ConfigError, which names its source."""
     try:
-        return Config.model_validate(dict(layer.values), context=PARTIAL)
+        return sections.Config.model_validate(dict(layer.values), context=PARTIAL)
     except ValidationError as error:
         keys = [each["loc"] for each in error.errors(include_context=False)]
         where = describe_lines(layer.text, keys)
-        raise ConfigError(f"{layer.source}{where}: {explain_error(error)}") from None
+        raise ConfigError(f"{layer.source}{where}: {sections.explain_error(error)}") from None
 
 
 def describe_lines(text: bytes, keys: Iterable[tuple[object, ...]]) -> str:
@@ -476,7 +470,7 @@ _OTHER_NAMES = {
 }
 
 
-def limit_key(key: Key) -> str:
+def limit_key(key: sections.Key) -> str:
     """Return the key under which limits know it: a named agent's settings are agent settings."""
     if key in _OTHER_NAMES:
         return _OTHER_NAMES[key]
@@ -484,8 +478,8 @@ def limit_key(key: Key) -> str:
 
 
 def find_violations(
-    values: Mapping[Key, object], below: Mapping[Key, object], folder: Path | None
-) -> dict[Key, WorkspaceLimit]:
+    values: Mapping[sections.Key, object], below: Mapping[sections.Key, object], folder: Path | None
+) -> dict[sections.Key, WorkspaceLimit]:
     """Return the settings that would loosen the layers below, each with the limit it breaks."""
     limits = {}
     for key, value in values.items():
@@ -495,6 +489,6 @@ def find_violations(
     return limits
 
 
-def _value_below(key: Key, below: Mapping[Key, object]) -> object:
+def _value_below(key: sections.Key, below: Mapping[sections.Key, object]) -> object:
     general = ("agent", key[2]) if key[0] == "agents" and len(key) > 2 else key
-    return below.get(key, below.get(general, DEFAULTS.get(general)))
+    return below.get(key, below.get(general, sections.DEFAULTS.get(general)))

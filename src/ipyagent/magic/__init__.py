@@ -34,17 +34,8 @@ from IPython.core.getipython import get_ipython
 from IPython.core.inputtransformer2 import EscapedCommand, HelpEnd
 from IPython.core.magic import no_var_expand
 
-from ipyagent import llm, telemetry
+from ipyagent import errors, llm, telemetry
 from ipyagent.agent import session
-from ipyagent.errors import (
-    AgentError,
-    AgentInterrupted,
-    ConfigError,
-    InstallationError,
-    describe_error,
-    descriptor_advice,
-    lacks_descriptors,
-)
 from ipyagent.imports import working_folder
 from ipyagent.kernel.drivers import STOPPED, Cell, stoppable
 from ipyagent.kernel.pages import Pages
@@ -145,7 +136,7 @@ def _make_line_transformer(can_await: Callable[[], bool]) -> type[EscapedCommand
 def _is_prompt(line: str) -> bool:
     try:
         return bool(import_or_explain("ipyagent.magic.commands").is_prompt(line))
-    except InstallationError:  # the magic reports it
+    except errors.InstallationError:  # the magic reports it
         return False
 
 
@@ -170,7 +161,7 @@ class Extension:
         """The folder in which the kernel was when the extension was loaded."""
         self.folder = self.folder or working_folder()
         if self.folder is None:
-            raise ConfigError(NO_FOLDER)
+            raise errors.ConfigError(NO_FOLDER)
         return self.folder
 
     def add(self) -> None:
@@ -283,7 +274,7 @@ def state_of(shell: Shell) -> Extension:
     """Return the state of the extension in a shell; raises ConfigError if it is not loaded."""
     state: Extension | None = shell.meta.get(Extension)
     if state is None:
-        raise ConfigError(NOT_LOADED)
+        raise errors.ConfigError(NOT_LOADED)
     return state
 
 
@@ -292,14 +283,14 @@ def import_or_explain(name: str) -> ModuleType:
     try:
         return import_module(name)
     except Exception as error:
-        raise InstallationError(explain(error)) from None
+        raise errors.InstallationError(explain(error)) from None
 
 
 def explain(error: BaseException) -> str:
     """Explain why an import failed, and what to install."""
     summary = f"ipyagent cannot be used: {type(error).__name__}: {' '.join(str(error).split())}."
-    if lacks_descriptors(error):
-        return f"{summary} {descriptor_advice()} If that does not help, restart the kernel."
+    if errors.lacks_descriptors(error):
+        return f"{summary} {errors.descriptor_advice()} If that does not help, restart the kernel."
     package = None
     with suppress(OSError, ImportError):  # the packages' own descriptions cannot be read
         package = _at_fault(error)
@@ -345,7 +336,7 @@ async def run(line: str, text: str = "") -> None:
         # An interrupt that came before this cell's own handler was in force.
         if task is not None:
             task.uncancel()
-        raise AgentInterrupted(STOPPED) from None
+        raise errors.AgentInterrupted(STOPPED) from None
 
 
 def run_blocking(line: str, text: str) -> None:
@@ -362,12 +353,12 @@ def explaining() -> Iterator[None]:
     """Turn a failure for want of descriptors into an error that is shown in one line."""
     try:
         yield
-    except AgentError:
+    except errors.AgentError:
         raise
     except Exception as error:
-        if not lacks_descriptors(error):
+        if not errors.lacks_descriptors(error):
             raise
-        raise AgentError(describe_error(error)) from None
+        raise errors.AgentError(errors.describe_error(error)) from None
 
 
 async def _wait_for_import(cell: Cell) -> None:
