@@ -187,7 +187,6 @@ class Asker(Protocol):
 
     async def ask(self, approval: Approval) -> None:
         """Get an answer to `approval`; raises NoFrontendError if there is nobody to ask."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,6 @@ class Parent(Protocol):
 
     def begin_child(self, request: RunRequest, session: Session, view: View) -> Begun:
         """Return the run of a task; on the main thread."""
-        ...
 
 
 @dataclass
