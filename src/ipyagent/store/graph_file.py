@@ -31,8 +31,7 @@ from ipyagent.errors import SessionError
 from ipyagent.json_types import JsonDict, as_json, object_of
 from ipyagent.plaintext import join_some
 from ipyagent.schema.run_states import RUN_MIME, fill_from_html
-from ipyagent.store.recordings import is_whole
-from ipyagent.store.runs import describe_error, load_tolerant
+from ipyagent.store.runs import describe_error, is_whole, load_tolerant
 
 OWN = "ipyagent"
 """The key of our own record of a node's data."""

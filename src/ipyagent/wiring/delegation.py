@@ -40,8 +40,8 @@ from ipyagent.schema import (
     StopReason,
     ToolResult,
 )
-from ipyagent.store.journal import CHILD
-from ipyagent.store.recovery import list_effects
+from ipyagent.store.journal import list_effects
+from ipyagent.store.sessions import CHILD
 from ipyagent.tools.base import Tool, Toolbox, tool
 from ipyagent.tools.static_analysis import Effects
 from ipyagent.ui.views import View
