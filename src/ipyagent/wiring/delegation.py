@@ -262,7 +262,7 @@ def _result_of(run: Run) -> ToolResult:
 def _render_steps(run: Run) -> str:
     """Return all that a run did, as text."""
     from ipyagent.ui.plain_text import render_steps
+    from ipyagent.ui.transcribe import transcribe
     from ipyagent.ui.transcribe.call import OPEN
-    from ipyagent.ui.transcribe.run import transcribe
 
     return render_steps(transcribe(run.model_copy(update={"verbose": OPEN})), "value")
