@@ -25,10 +25,9 @@ from ipyagent.kernel.shell import Shell
 from ipyagent.plaintext import ellipsize
 from ipyagent.schema import ToolResult
 from ipyagent.values import Variables
-from ipyagent.values.describe import is_table, label, summarize
+from ipyagent.values.describe import is_table, label, secret_strings, summarize
 from ipyagent.values.describe.python_values import Description, module_title
 from ipyagent.values.describe.safe_inspect import ancestors, one_line
-from ipyagent.values.describe.secrets import secret_strings
 from ipyagent.values.variables.reach import Adoption, OwnVariables
 
 if TYPE_CHECKING:
