@@ -39,7 +39,6 @@ class Reading:
     query: Query | None = None
     unknown: list[str] = field(default_factory=list)
     reason: str = ""
-    corrected: dict[str, str] = field(default_factory=dict)
 
 
 class PromptReader:
@@ -135,10 +134,8 @@ class PromptReader:
         return (understood or sorted(readings, key=lambda each: len(each.unknown)))[0]
 
     def _in_order(self, table: TableFacts, order: str) -> Reading:
-        lexer = self._lexer(table, order)
-        tokens = self._as_loaded(lexer.read(self.prompt))
-        reading = Reading(table, corrected=lexer.corrected)
-        reading.unknown = [t.text for t in tokens if t.tag == "UNKNOWN"]
+        tokens = self._as_loaded(self._lexer(table, order).read(self.prompt))
+        reading = Reading(table, unknown=[t.text for t in tokens if t.tag == "UNKNOWN"])
         if reading.unknown:
             return reading
         try:
@@ -154,21 +151,16 @@ class PromptReader:
         table, name, lines, drop = reading.table, query.name, list[str](), list[str]()
         where = query.frame.where
         query.about = code(name) + (f", where {join_conditions(where)}" if where else "")
-        notes = [f"I read {code(a)} as {code(b)}." for a, b in reading.corrected.items()]
+        note = ""
         if table.path:
             lines.append(steps.load_line(table, name))
-            notes.append(f"{code(table.path)} is loaded as {code(name)}.")
+            note = f"\n\n_{code(table.path)} is loaded as {code(name)}._"
         if table.library == "polars":
             query.name = fresh(f"{name}_pandas", self.facts.variables)
             lines.append(f"{query.name} = pd.DataFrame({name}.to_dict(as_series=False))")
             drop = [f"del {query.name}"]
         source = "\n".join([*lines, query.code(), *drop])
-
-        def answer(output: str) -> str:
-            note = [f"_{' '.join(notes)}_"] * bool(notes)
-            return "\n\n".join([query.say(output), *note])
-
-        return steps.run_code(query.rule, source, answer, self.facts)
+        return steps.run_code(query.rule, source, lambda o: f"{query.say(o)}{note}", self.facts)
 
 
 def _find_loaded(messages: Sequence[Message], facts: WorkspaceFacts) -> dict[str, TableFacts]:
