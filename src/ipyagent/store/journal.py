@@ -26,16 +26,8 @@ from weakref import WeakValueDictionary
 
 from ipyagent import atomic_files, schema
 from ipyagent.errors import JournalError, SessionError
-from ipyagent.store import runs, sessions
-from ipyagent.store.database import (
-    APPLICATION,
-    MAX_QUEUED,
-    QueuedEvent,
-    SqliteStore,
-    Writer,
-    failure,
-    store,
-)
+from ipyagent.store import database, runs, sessions
+from ipyagent.store.database import Writer
 from ipyagent.store.runs import Decoder, Encoder, Record
 from ipyagent.store.sessions import CHILD, ITEM, SessionLocks
 from ipyagent.store.tables import MIGRATIONS, Database, Row
@@ -50,7 +42,7 @@ def postgres_store() -> type[PostgresStore]:
         from ipyagent.store.postgres import PostgresStore
     except ImportError:
         remedy = "Install it: `pip install 'ipyagent[postgres]'`"
-        raise failure("in PostgreSQL", "psycopg is not installed", remedy) from None
+        raise database.failure("in PostgreSQL", "psycopg is not installed", remedy) from None
     return PostgresStore
 
 
@@ -72,7 +64,7 @@ class Journal:
         weakref.finalize(self, writer.stop).atexit = False
 
     @classmethod
-    def open(cls, place: Path | str | None, *, max_queued: int = MAX_QUEUED) -> Journal:
+    def open(cls, place: Path | str | None, *, max_queued: int = database.MAX_QUEUED) -> Journal:
         """Open the journal in a file, or at a PostgreSQL URL, created if missing; None: in memory.
 
         Raises JournalError. At most `max_queued` characters wait for a disk that accepts nothing.
@@ -81,7 +73,7 @@ class Journal:
             server = postgres_store()(place)
             return cls(Writer(server, max_queued), server)
         locks = SessionLocks(place.parent / "locks" if place else None)
-        return cls(Writer(SqliteStore(place), max_queued, locks.release_all), locks)
+        return cls(Writer(database.SqliteStore(place), max_queued, locks.release_all), locks)
 
     @property
     def place(self) -> Path | str | None:
@@ -292,7 +284,8 @@ class Journal:
         def close(db: Database) -> None:
             encoder, at = Encoder(), schema.now().isoformat()
             for event in events:
-                store(db, QueuedEvent(session_id, run_id, event, at, encoder.encode(run_id, event)))
+                text = encoder.encode(run_id, event)
+                database.store(db, database.QueuedEvent(session_id, run_id, event, at, text))
                 encoder.note(run_id, event)
             if not events:  # its beginning is lost
                 runs.end(db, run_id, schema.RunStatus.ERROR, KERNEL_GONE)
@@ -388,7 +381,7 @@ def _open_readonly(path: Path | str) -> Iterator[Database]:
         db.execute("PRAGMA trusted_schema=OFF")
         (application,) = db.execute("PRAGMA application_id").fetchone()
         (version,) = db.execute("PRAGMA user_version").fetchone()
-        if application != APPLICATION or version != len(MIGRATIONS):
+        if application != database.APPLICATION or version != len(MIGRATIONS):
             raise sqlite3.DatabaseError("another program's, or another version's")
         yield db
 
