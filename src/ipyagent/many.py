@@ -40,7 +40,7 @@ from ipyagent.plaintext import dollars, first_line, join_some
 from ipyagent.redaction import Redactor, known_secrets
 from ipyagent.schema import Message, Outcome, Role, TokenUsage
 from ipyagent.store.answers import AnswerStore
-from ipyagent.store.journal import ITEM
+from ipyagent.store.sessions import ITEM
 from ipyagent.tools.base import BaseTool, Tool, tool
 from ipyagent.ui.views import SilentView
 from ipyagent.values.variables.tables import loading_call

@@ -73,7 +73,6 @@ NUMBERS: list[Case] = [
     ("What is the average body mass?", "**4201.75**"),
     ("I'd like to know the average body mass of all the penguins, please.", "**4201.75**"),
     ("Hi! What is the mean of the body mass column?", "**4201.75**"),
-    ("averge body_mass_g", "**4201.75**", "I read `averge` as `average`."),
     ("Bill Depth (mm) mean", "**17.15**"),
     ("standard deviation of flipper length", "**14.06**"),
     ("variance of bill depth", "**3.9**"),

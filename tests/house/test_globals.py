@@ -29,7 +29,7 @@ REASONS = {
     "llm/gateway.py _lock": "of the thread below",
     "llm/gateway.py _silence_lock": "of LiteLLM's global switch",
     "llm/gateway.py _thread": "the process imports LiteLLM once",
-    "store/locks.py _all": "a fork concerns all: its hook stays with the process",
+    "store/sessions.py _all": "a fork concerns all: its hook stays with the process",
     "store/postgres.py _all": "a fork concerns all: its hook stays with the process",
     "store/database.py _all": "all are closed at the end of the process",
     "tools/argument_schema.py _own_schemas": "a cache of facts about our own code",

@@ -17,6 +17,7 @@ from ipyagent.plaintext import strip_escapes
 from ipyagent.tools.result_conversion import truncate_result
 from ipyagent.ui.plain_text import approval_text, request_text, summarize
 from ipyagent.ui.static_html import saved_bundle, tool_result_bundle
+from ipyagent.ui.transcribe import Live, transcribe
 from ipyagent.ui.transcribe.call import CallContext, transcribe_call
 from ipyagent.ui.transcribe.call_texts import (
     TOUCHED,
@@ -25,7 +26,6 @@ from ipyagent.ui.transcribe.call_texts import (
     transcribe_result,
     variables_text,
 )
-from ipyagent.ui.transcribe.run import Live, transcribe
 from ipyagent.ui.transcript import Media, Transcript
 from ipyagent.values.describe import describe
 

@@ -11,7 +11,7 @@ import pytest
 from ipyagent import Scripted
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ConfigError
-from ipyagent.explorer.client import ExplorerClient
+from ipyagent.explorer import ExplorerClient
 from ipyagent.llm.client import Client
 from ipyagent.llm.destinations import Resolved, resolve
 from ipyagent.llm.direct.client import DirectClient

@@ -26,7 +26,7 @@ from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.ui.live_blocks import LiveBlocks
 from ipyagent.ui.questions import parse_click
-from ipyagent.ui.transcribe.run import Live, Transcriber, list_asked_by
+from ipyagent.ui.transcribe import Live, Transcriber, list_asked_by
 from ipyagent.ui.transcript import Late, Transcript, Waiting
 
 INTERVAL = 0.04

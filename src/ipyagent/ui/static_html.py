@@ -21,6 +21,7 @@ from ipyagent.ui.blocks import run_html
 from ipyagent.ui.parts import NO_MATH, media_html, note_html, pre
 from ipyagent.ui.plain_text import summarize
 from ipyagent.ui.reveal import clip_output, shorten
+from ipyagent.ui.transcribe import transcribe
 from ipyagent.ui.transcribe.call import call_glyph
 from ipyagent.ui.transcribe.call_texts import (
     mask_run,
@@ -31,7 +32,6 @@ from ipyagent.ui.transcribe.call_texts import (
     transcribe_result,
     truncation_text,
 )
-from ipyagent.ui.transcribe.run import transcribe
 from ipyagent.ui.transcribe.step import usage_text
 
 

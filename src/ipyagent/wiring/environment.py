@@ -139,7 +139,7 @@ def _describe_column(column: Column, name: str, rows: int) -> ColumnFacts:
 
 
 GROUP = "ipyagent.clients"
-_EXPLORER = EntryPoint(BUILT_IN.rstrip("/"), "ipyagent.explorer.client:ExplorerClient", GROUP)
+_EXPLORER = EntryPoint(BUILT_IN.rstrip("/"), "ipyagent.explorer:ExplorerClient", GROUP)
 """The built-in client, found without the metadata of an installation as well."""
 
 

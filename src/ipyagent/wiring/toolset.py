@@ -33,7 +33,7 @@ from ipyagent.tools.sandbox import Sandbox
 from ipyagent.tools.scripts import ScriptRunner, shell_tools
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
-from ipyagent.values.describe.secrets import secret_strings
+from ipyagent.values.describe import secret_strings
 from ipyagent.wiring.delegation import Delegate, delegate_tool, refuse_task
 
 RECENT = 50

@@ -1,6 +1,6 @@
 """A step and a plan as they are drawn, and the ending of a run whose kernel is gone.
 
-`store.recovery` will give that run the same end.
+The journal will give that run the same end.
 """
 
 from __future__ import annotations

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ipyagent.plaintext import human_size, plural
 from ipyagent.redaction import Secrecy
-from ipyagent.values.describe.libraries import column_labels, resolve_schema, table_of
+from ipyagent.values.describe.libraries import column_labels, table_of
 from ipyagent.values.describe.python_values import Description, preview
 from ipyagent.values.describe.safe_inspect import (
     is_library_class,
@@ -31,7 +31,6 @@ from ipyagent.values.describe.safe_inspect import (
 )
 from ipyagent.values.describe.table import COLUMNS, NAMED, TIMES, align_columns, label_text
 
-T = TypeVar("T")
 _Object = Any  # of a library: its members are named below, and nowhere else
 
 _LAZY = "not computed"
@@ -128,13 +127,6 @@ def _describe_array(array: _Object) -> str:
     chunks = getattr(array, "chunks", None)
     in_chunks = f", chunks {_write_shape(chunks)}" if chunks else ""
     return f"{facts}, {_write_size(array.nbytes)}{in_chunks}"
-
-
-def _lazy_frame(value: _Object) -> Facts:
-    schema = resolve_schema(value._ldf)
-    if schema is None:
-        return Facts([_LAZY], entries=["columns: not known before it is computed"])
-    return Facts([_LAZY], (schema.keys(), schema.values()))
 
 
 # Collections of Dask ------------------------------------------------------------------------------
@@ -482,7 +474,9 @@ ROWS = (
     Row("dask.dataframe", "Index", _dask_series),
     Row("dask.array", "Array", _dask_array),
     Row("dask.bag", "Bag", lambda bag: Facts([plural(bag.npartitions, "partition"), _LAZY])),
-    Row("polars", "LazyFrame", _lazy_frame, is_table=True),
+    # To know its columns, polars reads files, asks servers and calls functions of the user's.
+    Row("polars", "LazyFrame", is_table=True,
+        find=lambda frame: Facts([_LAZY], entries=["columns: collect_schema() tells them"])),
     Row("ibis.expr.types", "Table", is_table=True,
         find=lambda table: Facts([_LAZY], attrgetter("names", "types")(table.schema()))),
     Row("duckdb", "DuckDBPyRelation", is_table=True,
