@@ -444,7 +444,7 @@ class OpenMessage:
     def join(self, kind: Literal["text", "thinking"]) -> str:
         """Return all its text, or all its thinking."""
         pieces = self._pieces[: self._count]
-        return "".join(text for each, text in pieces if each == kind)
+        return "".join([text for each, text in pieces if each == kind])
 
 
 @dataclass(frozen=True)
