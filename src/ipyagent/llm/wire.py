@@ -18,6 +18,7 @@ from ipyagent.errors import ModelRefusedError
 from ipyagent.json_types import JsonDict, parse_arguments, well_formed
 from ipyagent.plaintext import ellipsize
 from ipyagent.schema import (
+    NO_TOKENS,
     Block,
     ImageContent,
     Message,
@@ -26,7 +27,6 @@ from ipyagent.schema import (
     StreamChunk,
     TextContent,
     ThinkingContent,
-    TokenUsage,
     ToolCall,
     ToolDefinition,
     ToolResultContent,
@@ -233,7 +233,7 @@ class ReplyBuilder:
 
     def __init__(self, prefix: str = "call_1") -> None:
         self.finish_reason: str | None = None
-        self.usage = TokenUsage()
+        self.usage = NO_TOKENS
         self.cost_usd: float | None = None
         self.maker: str | None = None
         self._prefix = prefix

@@ -136,13 +136,14 @@ def list_blocks(
     header, plan, ending, state = drawn.header, drawn.plan, drawn.ending, drawn.header.state
     public = f'data-ipyagent="run" data-state="{state}"'
     kind = f"ia-{state} ia-draft" if drawn.is_draft else f"ia-{state}"
-    is_over = drawn.is_over
+    is_over, steps = drawn.is_over, drawn.steps
+    is_folded = is_over and drawn.verbose < OPEN and any(each.is_answer for each in steps)
     blocks = [
         Block("r", "", f'<div class="ipyagent-card {kind} {NO_MATH}" {public}>\n</div>'),
         Block("r/h", "r", keep("h", _header, header, is_over, ending is not None)),
         Block("r/n", "r", keep("n", _notes, drawn.notes) if drawn.notes else ""),
         Block("r/p", "r", keep("p", plan_html, plan, state) if plan else ""),
-        *_steps(drawn, draw_step or step_blocks, start),
+        *_steps(drawn, draw_step or step_blocks, start, is_folded=is_folded),
         Block("r/e", "r", keep("e", ending_html, ending) if ending else ""),
         Block("r/f", "r", keep("f", _footer, drawn.footer, header.model if is_over else "")),
         Block("r/u", "r", keep("u", _unsent, drawn.unsent) if drawn.unsent else ""),
@@ -166,11 +167,12 @@ def _unsent(texts: tuple[transcript.UserText, ...]) -> str:
     return element("div", "unsent", "".join(map(_user_text, texts)))
 
 
-def _steps(drawn: transcript.Transcript, draw_step: DrawStep, start: int) -> list[Block]:
-    """Return the steps: those of a finished run stand behind one line, else looks in a row do."""
+def _steps(
+    drawn: transcript.Transcript, draw_step: DrawStep, start: int, *, is_folded: bool
+) -> list[Block]:
+    """Return the steps: folded, they stand behind one line, else looks in a row do."""
     steps, at, blocks = drawn.steps, drawn.todos_at, list[Block]()
     todos = [Block("r/t", "r", _todos(drawn.todos))] if drawn.todos else []
-    is_folded = drawn.is_over and drawn.verbose < OPEN and any(each.is_answer for each in steps)
     with_calls = (n for n, each in enumerate(steps) if _calls(each))
     last = max(with_calls, default=-1) if is_folded else -1
 
@@ -316,11 +318,11 @@ def step_blocks(
         Block(f"{key}/w", key, _waiting(waiting) if waiting else ""),
         Block(f"{key}/t", key, thought, more),
         Block(f"{key}/x", key, element("div", "markdown", "\n", public) if texts else ""),
-        *(Block(f"{key}/x/{n}", f"{key}/x", text) for n, text in enumerate(texts)),
-        *(
+        *[Block(f"{key}/x/{n}", f"{key}/x", text) for n, text in enumerate(texts)],
+        *[
             Block(f"{key}/w{n}", key, _written(each), reveal(each.text))
             for n, each in enumerate(step.written)
-        ),
+        ],
         Block(f"{key}/i", key, _all_media(step.images) if step.images else ""),
     ]
     for place, call in enumerate(step.calls):
