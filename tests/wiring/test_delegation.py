@@ -918,7 +918,7 @@ async def test_time_does_not_pass_while_any_question_waits(monkeypatch: pytest.M
     clock = Clock(monkeypatch, asyncio.get_running_loop())
     parent, child = TimeLimits(), TimeLimits()
     child.outer = parent
-    async with parent.limit(1_000, ValueError()), child.limit(500, ValueError()):
+    async with parent.limit(1_000, ValueError), child.limit(500, ValueError):
         first, second = child.pause(), child.pause()
         first.__enter__()
         second.__enter__()

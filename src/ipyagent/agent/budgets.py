@@ -117,8 +117,10 @@ class TimeLimits:
         return min((each - now for each in moments if each is not None), default=None)
 
     @asynccontextmanager
-    async def limit(self, seconds: float | None, error: Exception) -> AsyncIterator[None]:
-        """Raise `error` if the body takes longer than this many seconds; None: never."""
+    async def limit(
+        self, seconds: float | None, make_error: Callable[[], Exception]
+    ) -> AsyncIterator[None]:
+        """Raise an error if the body takes longer than this many seconds; None: never."""
         try:
             async with asyncio.timeout(seconds) as limit:
                 self._limits.append(limit)
@@ -129,7 +131,7 @@ class TimeLimits:
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise error from None
+            raise make_error() from None
 
     @contextmanager
     def pause(self) -> Iterator[None]:

@@ -189,12 +189,12 @@ class StepMachine:
 
     def run_limit(self) -> AbstractAsyncContextManager[None]:
         """Raise RunTimeoutError if the run takes longer than the settings allow."""
-        return self.time_limits.limit(self.config.agent.max_seconds, RunTimeoutError())
+        return self.time_limits.limit(self.config.agent.max_seconds, RunTimeoutError)
 
     def step_limit(self) -> AbstractAsyncContextManager[None]:
         """Raise StepTimeoutError if a step takes longer than the settings allow."""
         seconds = self.config.agent.step_seconds
-        return self.time_limits.limit(seconds, StepTimeoutError(seconds or 0.0))
+        return self.time_limits.limit(seconds, lambda: StepTimeoutError(seconds or 0.0))
 
     @contextmanager
     def open_step(self, nudge: str | None = None, *, closing: bool = False) -> Iterator[int]:

@@ -25,7 +25,7 @@ from ipyagent.plaintext import strip_escapes
 from ipyagent.redaction import Redactor
 from ipyagent.schema import STANDARD, Rehearsal, Run, ToolExecution, ToolResult, ToolStatus
 from ipyagent.schema.results import SO_FAR
-from ipyagent.tools.base import Tool, Toolbox, Where, is_built_in
+from ipyagent.tools.base import Tool, Toolbox, Where
 from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.result_conversion import as_result, error_result, truncate_result
 
@@ -137,7 +137,7 @@ class ToolTask:
         self._start_time = time.monotonic()
         add_changes = None
         try:
-            if self.watch and self.tool.where is Where.MAIN and not is_built_in(self.tool):
+            if self.watch and self.tool.where is Where.MAIN and not self.tool.is_built_in:
                 add_changes = self.watch(self.tool.function)
             with self._partial.collect():
                 value = self.tool.function(**self.arguments)

@@ -332,20 +332,23 @@ def snapshot(environ: Mapping[str, str], folder: Path | None) -> Snapshot:
     if folder is not None:
         files += [TRUST_FILE.path, *[folder / name for name in (PYPROJECT, YAML, *MCP_FILE_NAMES)]]
     # Names first: looking at all values as well takes twice as long.
-    names = [name for name in environ if name in HOME_VARIABLES or name.startswith(PREFIX)]
-    variables = frozenset([(name, environ.get(name)) for name in names])
-    return stamp_files(files), variables
+    variables = [
+        (name, environ.get(name))
+        for name in environ
+        if name in HOME_VARIABLES or name.startswith(PREFIX)
+    ]
+    return stamp_files(files), frozenset(variables)
 
 
 def stamp_files(paths: Iterable[Path]) -> Snapshot:
     """Return what changes when one of the files does, or other files are meant."""
-    return tuple([(path, _stamp(path)) for path in paths])
-
-
-def _stamp(path: Path) -> Stamp | None:
-    """Return what changes when a file does; None if it is missing or cannot be seen."""
-    try:
-        status = os.stat(path)  # noqa: PTH116 - one call, of eight paths before each cell
-    except (OSError, ValueError):
-        return None
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode
+    stamps: list[tuple[Path, Stamp | None]] = []
+    for path in paths:
+        try:
+            found = os.stat(path)  # noqa: PTH116 - one call, of eight paths before each cell
+        except (OSError, ValueError):  # it is missing, or cannot be seen
+            stamps.append((path, None))
+        else:
+            times = found.st_mtime_ns, found.st_ctime_ns
+            stamps.append((path, (*times, found.st_size, found.st_ino, found.st_mode)))
+    return tuple(stamps)

@@ -68,7 +68,7 @@ class Recording:
         with contextlib.ExitStack() as stack:
             stack.callback(_running.reset, _running.set(self))
             for owner, name, value in self.patches():
-                stack.enter_context(patch_attribute(owner, name, value))
+                replace_attribute(owner, name, value, stack)
             open_descriptors(self.outputs.descriptors.values())
             self._cleanup = stack.pop_all()
         return self
@@ -199,19 +199,15 @@ def _is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-@contextlib.contextmanager
-def patch_attribute(owner: object, name: str, value: object) -> Iterator[None]:
-    """Replace an attribute within the context."""
+def replace_attribute(owner: object, name: str, value: object, stack: contextlib.ExitStack) -> None:
+    """Replace an attribute until the stack ends."""
     old = getattr(owner, name)
     from_class = name not in vars(owner) and inspect.isroutine(getattr(type(owner), name, None))
     setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        if from_class:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, old)
+    if from_class:
+        stack.callback(delattr, owner, name)
+    else:
+        stack.callback(setattr, owner, name, old)
 
 
 def run(shell: Shell, code: str, outputs: Outputs | None = None) -> ToolResult:

@@ -224,7 +224,7 @@ class ReplyBuilder:
 
     def __init__(self, prefix: str = "call_1") -> None:
         self.finish_reason: str | None = None
-        self.usage = schema.TokenUsage()
+        self.usage = schema.NO_TOKENS
         self.cost_usd: float | None = None
         self.maker: str | None = None
         self._prefix = prefix

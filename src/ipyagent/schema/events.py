@@ -42,7 +42,16 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ipyagent.numbers import TracedNumber
-from ipyagent.schema.messages import Amount, Count, Flag, LazyModel, Message, Text, TokenUsage
+from ipyagent.schema.messages import (
+    NO_TOKENS,
+    Amount,
+    Count,
+    Flag,
+    LazyModel,
+    Message,
+    Text,
+    TokenUsage,
+)
 from ipyagent.schema.results import (
     DecidedBy,
     Decision,
@@ -444,14 +453,14 @@ class OpenMessage:
     def join(self, kind: Literal["text", "thinking"]) -> str:
         """Return all its text, or all its thinking."""
         pieces = self._pieces[: self._count]
-        return "".join(text for each, text in pieces if each == kind)
+        return "".join([text for each, text in pieces if each == kind])
 
 
 @dataclass(frozen=True)
 class Totals:
     """The sums of a run's steps: adding up a long run anew at each event would be quadratic."""
 
-    usage: TokenUsage = field(default_factory=TokenUsage)
+    usage: TokenUsage = NO_TOKENS
     cost_usd: float | None = None
     todos: tuple[Todo, ...] = ()
 
@@ -460,17 +469,13 @@ class Totals:
         """Return the sums of all steps."""
         return cls(run.usage, run.cost_usd, run.todos)
 
-    def plus(self, steps: tuple[Step, ...]) -> Totals:
-        """Return the sums with more steps."""
-        spending = [each for step in steps for each in step.spending]
-        usage = TokenUsage.sum((self.usage, *map(attrgetter("usage"), spending)))
-        cost, todos = self.cost_usd, self.todos
+    def plus(self, step: Step) -> Totals:
+        """Return the sums with one more step."""
+        spending, todos, cost = step.spending, find_todos(step), self.cost_usd
         for each in spending:
             cost = cost if each.cost_usd is None else (cost or 0.0) + each.cost_usd
-        for step in steps:
-            newer = find_todos(step)
-            todos = todos if newer is None else newer
-        return Totals(usage, cost, todos)
+        usage = TokenUsage.sum((self.usage, *map(attrgetter("usage"), spending)))
+        return Totals(usage, cost, self.todos if todos is None else todos)
 
 
 @dataclass(frozen=True)
@@ -527,9 +532,9 @@ class RunState:
     @property
     def totals(self) -> Totals:
         """The sums of all steps."""
-        if self.earlier is None:
-            return Totals.of(self.run)
-        return self.earlier.plus(self.run.steps[-1:])
+        if self.earlier is None or not self.run.steps:
+            return self.earlier or Totals.of(self.run)
+        return self.earlier.plus(self.run.steps[-1])
 
 
 Listener = Callable[[Event, RunState], object]

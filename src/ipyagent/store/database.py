@@ -402,13 +402,14 @@ class Writer:
 
     def flush(self) -> Future[None]:
         """Return a future, done when everything so far is on the disk; fails with JournalError."""
-        if not self._worker.is_copy:
-            with self._lock:
-                if not (self._waiting or self._writing or self._lost):
-                    done: Future[None] = Future()
-                    done.set_result(None)
-                    return done
-        return self._submit(self._flush)
+        if self._worker.is_copy:
+            return self._refuse()
+        with self._lock:
+            if not (self._waiting or self._writing or self._lost):
+                done: Future[None] = Future()
+                done.set_result(None)
+                return done
+        return self._worker.submit(self._flush)
 
     def read(self, job: Callable[[Database], T]) -> T:
         """Read from the database after all that was appended; raises JournalError."""
@@ -429,8 +430,9 @@ class Writer:
             self.stop().result()
 
     def _submit(self, job: Callable[[], T]) -> Future[T]:
-        if not self._worker.is_copy:
-            return self._worker.submit(job)
+        return self._refuse() if self._worker.is_copy else self._worker.submit(job)
+
+    def _refuse(self) -> Future[T]:
         refused: Future[T] = Future()
         refused.set_exception(failure(self.place, *FORKED))
         return refused

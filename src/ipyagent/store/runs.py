@@ -153,7 +153,10 @@ class Encoder:
 
     def encode(self, run_id: str, event: schema.Event) -> str:
         """Return one row's text; raises ValueError for what JSON cannot express."""
-        text = event.model_dump_json(exclude=self._already_written(run_id, event))
+        known = None
+        if isinstance(event, schema.ToolStarted | schema.ToolFinished) and run_id in self._runs:
+            known = self._already_written(self._runs[run_id], event)
+        text = event.model_dump_json(exclude=known)
         return f'{{"v":{VERSION},"event":{text}}}'
 
     def note(self, run_id: str, event: schema.Event) -> None:
@@ -166,14 +169,11 @@ class Encoder:
             case schema.StepFinished() | schema.RunFinished():
                 self._runs.pop(run_id, None)
 
-    def _already_written(self, run_id: str, event: schema.Event) -> JsonDict | None:
+    def _already_written(
+        self, texts: _StepTexts, event: schema.ToolStarted | schema.ToolFinished
+    ) -> JsonDict:
         """Return the parts of the event that were written before."""
-        if (
-            not isinstance(event, schema.ToolStarted | schema.ToolFinished)
-            or run_id not in self._runs
-        ):
-            return None
-        texts, execution = self._runs[run_id], event.execution
+        execution = event.execution
         known: JsonDict = {}
         if isinstance(event, schema.ToolFinished) and execution.call.id in texts.started:
             before = dict(texts.started[execution.call.id])

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
@@ -118,6 +118,18 @@ class Tool:
     def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call the plain function: a tool stays callable by its author."""
         return self.function(*args, **kwargs)
+
+    @cached_property
+    def owner(self) -> tuple[str, str]:
+        """Its origin, which another object has too that is made when its cell is run again."""
+        owner = getattr(self.function, "__self__", None)
+        made_by = type(owner) if isinstance(owner, BaseTool) else self.function
+        return made_by.__module__, made_by.__qualname__
+
+    @cached_property
+    def is_built_in(self) -> bool:
+        """True if it is one of the package's own."""
+        return str(self.owner[0]).startswith(_BUILT_IN)
 
     @property
     def parallel(self) -> bool:
@@ -412,7 +424,7 @@ class Toolbox:
 
         One that gives way is left out if that run lacks it.
         """
-        lent = (own._tools.get(each.name, each) if is_built_in(each) else each for each in self)
+        lent = (own._tools.get(each.name, each) if each.is_built_in else each for each in self)
         return Toolbox(each for each in lent if each.name in own or not each.gives_way)
 
     def add(self, new: Tool) -> None:
@@ -423,7 +435,7 @@ class Toolbox:
         """
         old = self._tools.get(new.name)
         override = new.allow_override or (old is not None and old.gives_way)
-        if old is not None and not override and _owner_of(old) != _owner_of(new):
+        if old is not None and not override and old.owner != new.owner:
             raise DuplicateToolError(
                 f"two tools are named {new.name!r}; rename one of them, or make the one that is "
                 "to replace the other with allow_override=True"
@@ -500,16 +512,4 @@ class Toolbox:
 
 def _is_redefinition(old: Tool, new: Tool) -> bool:
     """Return whether a cell of the user's was run again; built-ins are made here alone."""
-    return new is old or (_owner_of(old) == _owner_of(new) and not is_built_in(old))
-
-
-def is_built_in(each: Tool) -> bool:
-    """Return whether a tool is one of the package's own."""
-    return str(_owner_of(each)[0]).startswith(_BUILT_IN)
-
-
-def _owner_of(each: Tool) -> tuple[str, str]:
-    """Return the owner of a tool: re-running a cell makes another object of the same origin."""
-    owner = getattr(each.function, "__self__", None)
-    made_by = type(owner) if isinstance(owner, BaseTool) else each.function
-    return made_by.__module__, made_by.__qualname__
+    return new is old or (old.owner == new.owner and not old.is_built_in)

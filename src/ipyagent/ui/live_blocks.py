@@ -77,22 +77,21 @@ class LiveBlocks:
         self._growing: dict[int, Prose] = {}
         self._parts: dict[str, tuple[tuple[object, ...], str]] = {}
 
-    def update(self, drawn: transcript.Transcript) -> messages.Changes | None:
-        """Draw the run as it is now, and return what has changed, as the message 0."""
-        settled = len(self._settled)
-        if drawn.is_over or drawn.steps[:settled] != self._settled:
+    def update(self, drawn: transcript.Transcript, seq: int = 0) -> messages.Changes | None:
+        """Draw the run as it is now, and return what has changed, as the message `seq`."""
+        settled, is_over = len(self._settled), drawn.is_over
+        if is_over or drawn.steps[:settled] != self._settled:
             self._blocks, self._order = self._kept | self._blocks, self._kept_order | self._order
             self._settled, self._kept, self._kept_order, settled = (), {}, {}, 0
-        blocks = {each.key: each for each in self._list(drawn, settled)}
+        blocks = self._draw(drawn, settled, is_over=is_over)
         order = self._order_of(blocks.values())
-        changes = _compare(self._blocks, blocks)
         moved = {parent: keys for parent, keys in order.items() if self._order.get(parent) != keys}
+        changes = _compare(self._blocks, blocks, moved, seq)
         self._blocks, self._order = blocks, order
-        if not drawn.is_over:
+        if not is_over:
             self._keep_settled(drawn.steps)
-        if changes.set or changes.more or changes.drop or moved:
-            return changes.model_copy(update={"order": moved})
-        return None
+        has_changed = changes.set or changes.more or changes.drop or moved
+        return changes if has_changed else None
 
     def snapshot(
         self, seq: int, drawn: transcript.Transcript | None, left: float | None = None
@@ -137,26 +136,24 @@ class LiveBlocks:
         if key in self._order:
             self._kept_order[key] = self._order.pop(key)
 
-    def _list(self, drawn: transcript.Transcript, start: int) -> Iterator[Block]:
-        for block in list_blocks(drawn, self._draw_step, start, self._keep_part):
-            match block.key:
-                case "r/h" if not drawn.is_over:
-                    is_new = not drawn.header.facts
-                    began = drawn.header.started_at
-                    progress = messages.Progress(started_at=began, is_new=is_new)
-                    yield block._replace(own=progress)
-                case "r/p" if drawn.plan:
-                    yield block
-                    if drawn.plan.approval or drawn.plan.late:
-                        form = asked_plan(drawn.plan)
-                        yield Block("r/p/a", "r/p", '<div class="ia-form"></div>', own=form)
-                case "r/u" if drawn.say:
-                    yield block._replace(own=messages.Unsent(texts=drawn.unsent))
-                case _:
-                    yield block
+    def _draw(self, drawn: transcript.Transcript, start: int, *, is_over: bool) -> dict[str, Block]:
+        """Return the blocks by their keys, with what only a page adds to them."""
+        listed = list_blocks(drawn, self._draw_step, start, self._keep_part)
+        blocks = {each.key: each for each in listed}
+        plan, unsent = drawn.plan, blocks.get("r/u")
+        if not is_over:
+            is_new, began = not drawn.header.facts, drawn.header.started_at
+            progress = messages.Progress(started_at=began, is_new=is_new)
+            blocks["r/h"] = blocks["r/h"]._replace(own=progress)
+        if plan and (plan.approval or plan.late):
+            html = '<div class="ia-form"></div>'
+            blocks["r/p/a"] = Block("r/p/a", "r/p", html, own=asked_plan(plan))
         if drawn.say:
+            if unsent:
+                blocks["r/u"] = unsent._replace(own=messages.Unsent(texts=drawn.unsent))
             say = messages.Steering(**dict(drawn.say))
-            yield Block("r/say", "r", '<div class="ia-say"></div>', own=say)
+            blocks["r/say"] = Block("r/say", "r", '<div class="ia-say"></div>', own=say)
+        return blocks
 
     def _keep_part(self, name: str, draw: Callable[..., str], *of: object) -> str:
         """Return what is drawn of the arguments; of the same ones it is drawn once."""
@@ -168,12 +165,12 @@ class LiveBlocks:
     def _draw_step(self, step: transcript.Step, parent: str) -> list[Block]:
         known = self._steps.get(step.number)
         if known is None or known[0] is not step or known[1] != parent:
-            known = step, parent, list(self._step(step, parent))
+            known = step, parent, self._step(step, parent)
             self._steps[step.number] = known
         return known[2]
 
-    def _step(self, step: transcript.Step, parent: str) -> Iterator[Block]:
-        texts, tail = None, ""
+    def _step(self, step: transcript.Step, parent: str) -> list[Block]:
+        texts, tail, blocks = None, "", list[Block]()
         if step.is_streaming:
             prose = self._growing.setdefault(step.number, Prose())
             texts, tail = prose.update(step.text)
@@ -187,18 +184,21 @@ class LiveBlocks:
             if len(asked) > 1 and block.key == next(iter(asked)):
                 review = messages.Review(approvals=tuple(asked.values()))
                 html = f'<div class="ia-review">{plural(len(asked), "change")}</div>'
-                yield Block(f"{key}/r", key, html, own=review)
+                blocks.append(Block(f"{key}/r", key, html, own=review))
             if call := calls.get(block.key):
-                yield block._replace(own=_source(call))
-                yield from _beside_call(block.key, call)
+                blocks += block._replace(own=_source(call)), *_beside_call(block.key, call)
             elif step.waiting and step.waiting.seconds and block.key == f"{key}/w":
                 seconds = step.waiting.seconds
-                yield block._replace(own=messages.Countdown(seconds=seconds))
+                blocks.append(block._replace(own=messages.Countdown(seconds=seconds)))
             else:
-                yield block._replace(more=tail) if tail and block.key == growing else block
+                is_growing = tail and block.key == growing
+                blocks.append(block._replace(more=tail) if is_growing else block)
+        return blocks
 
 
-def _compare(old: dict[str, Block], new: dict[str, Block]) -> messages.Changes:
+def _compare(
+    old: dict[str, Block], new: dict[str, Block], moved: _Order, seq: int
+) -> messages.Changes:
     """Return what is other in new blocks; a text that goes on is only added to."""
     changed, more = [], []
     for key, block in new.items():
@@ -210,7 +210,7 @@ def _compare(old: dict[str, Block], new: dict[str, Block]) -> messages.Changes:
         else:
             changed.append(_message(block))
     gone = tuple([key for key in old if key not in new])
-    return messages.Changes(seq=0, set=tuple(changed), more=tuple(more), drop=gone)
+    return messages.Changes(seq=seq, set=tuple(changed), order=moved, more=tuple(more), drop=gone)
 
 
 def _goes_on(old: Block, new: Block) -> bool:

@@ -30,6 +30,11 @@ def element(tag: str, name: str, html: str, public: str = "") -> str:
     return f'<{tag} class="ia-{name}"{public}>{html}</{tag}>' if html else ""
 
 
+def text_element(tag: str, name: str, text: str) -> str:
+    """Return a text as an element of the card, or ""."""
+    return element(tag, name, escape(text)) if text else ""
+
+
 def media_html(media: transcript.Media) -> str:
     """Return a figure or another rich output as HTML."""
     return _image(media) if isinstance(media, transcript.Image) else _display(media)
@@ -78,7 +83,7 @@ def fold_html(fold: transcript.Fold) -> str:
 
 def note_html(text: str) -> str:
     """Return a remark of others as HTML, or ""."""
-    return element("p", "note", escape(reveal(text)))
+    return text_element("p", "note", reveal(text)) if text else ""
 
 
 def with_inline_code(text: str) -> str:

@@ -34,8 +34,9 @@ def prepare_replay(
     origin = ""
     if request.replay is not None and not request.dry_run:
         asked = _describe_request(session, request, prompt, toolbox, workspace)
-        session.cells.add(request.cell_id, asked.key)
-        cell = request.cell_id or asked.key
+        key = asked.key
+        session.cells.add(request.cell_id, key)
+        cell = request.cell_id or key
         is_known = cell in environment.executed
         environment.executed.add(cell)
         if request.replay == "always" or (request.replay == "auto" and not is_known):

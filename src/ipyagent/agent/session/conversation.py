@@ -31,6 +31,7 @@ from ipyagent.errors import SessionError
 from ipyagent.json_types import JsonDict, JsonMapping, object_of, parse_json
 from ipyagent.plaintext import visible
 from ipyagent.schema import (
+    NO_TOKENS,
     Compacted,
     Event,
     Graph,
@@ -49,7 +50,6 @@ from ipyagent.schema import (
     Stop,
     SystemPrompt,
     TextContent,
-    TokenUsage,
     ToolCall,
     ToolDefinition,
     ToolDefinitions,
@@ -114,7 +114,7 @@ class Conversation:
         )
         self._run, self._node_number = "", 0
         self._run_start = self._timestamp = now()
-        self._usage = TokenUsage()
+        self._usage = NO_TOKENS
         self._request_length = 0  # how many messages the newest request had
         self._executions: dict[str, tuple[str, ToolExecution]] = {}
         for node in self.graph.ancestors(*self.heads):
@@ -206,7 +206,7 @@ class Conversation:
         self._add_text(Role.USER, run.context, metadata={READ: [*run.read]} if run.read else None)
 
     def _switch_to_run(self, run: Run) -> None:
-        self._run, self._node_number, self._usage = run.id, 0, TokenUsage()
+        self._run, self._node_number, self._usage = run.id, 0, NO_TOKENS
         self._run_start = self._timestamp = run.started_at
 
     def _start_step(self, nudge: str | None, texts: tuple[UserText, ...]) -> None:

@@ -521,8 +521,11 @@ class Session:
 
     async def wait_until_recorded(self) -> None:
         """Wait until everything so far is on the disk; raises JournalError."""
-        # Shielded: others may wait for the same result when this run is stopped.
-        await asyncio.shield(asyncio.wrap_future(self.journal.flush()))
+        recorded = self.journal.flush()
+        if recorded.done():
+            recorded.result()
+        else:  # shielded: others may wait for the same result when this run is stopped
+            await asyncio.shield(asyncio.wrap_future(recorded))
 
     def _activate(self) -> None:
         if self._record.state is SessionState.INITIALIZING:

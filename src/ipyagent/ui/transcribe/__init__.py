@@ -171,7 +171,7 @@ class Transcriber:
             waiting=_waiting(run, step, live, message) if live else None,
         )
         known = newest if newest and newest.index == index else None
-        calls = tuple(_calls(run, step, context, live, known))
+        calls = _calls(run, step, context, live, known)
         calls += live.asked_by_children if live else ()
         return _TranscribedStep(index, step, transcribe_step(step, calls, around))
 
@@ -348,7 +348,8 @@ def _calls(
     context: CallContext,
     live: Live | None,
     known: _TranscribedStep | None,
-) -> Iterator[transcript.Call]:
+) -> tuple[transcript.Call, ...]:
+    calls = []
     for index, execution in enumerate(step.executions):
         approval_id = live.approvals.get(execution.call.id) if live else None
         late = live.late.get(execution.call.id) if live else None
@@ -361,4 +362,6 @@ def _calls(
         output = live.outputs.get(execution.call.id, "") if live else ""
         if execution.status is schema.ToolStatus.CANCELLED and execution.result:
             output = last_lines(execution.result)
-        yield call if call.live == output else call.model_copy(update={"live": output})
+        is_same = call.live == output
+        calls.append(call if is_same else call.model_copy(update={"live": output}))
+    return tuple(calls)

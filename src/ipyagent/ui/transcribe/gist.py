@@ -32,7 +32,7 @@ def find_gist(execution: schema.ToolExecution, summary: str) -> transcript.Gist:
     return transcript.Gist(
         kind=kind,
         title=shorten(title, LINE),
-        changes=tuple(_list_changes(execution)),
+        changes=tuple(_list_changes(execution, execution.result)) if execution.result else (),
     )
 
 
@@ -58,9 +58,10 @@ def _find_title(execution: schema.ToolExecution) -> str:
     return f"{verb}{'s' * (verb in _OWN)} {noun.replace('_', ' ')} {rest}"
 
 
-def _list_changes(execution: schema.ToolExecution) -> Iterator[transcript.EffectLine]:
+def _list_changes(
+    execution: schema.ToolExecution, result: schema.ToolResult
+) -> Iterator[transcript.EffectLine]:
     """Yield the variables and files that a call changed; a diff names its own file."""
-    result = execution.result or schema.ToolResult()
     for each in result.variables:
         parts = each.summary.split(" · ") if each.change == "changed" else [each.change]
         parts = parts[1:] if len(parts) > 1 and " × " in parts[0] else parts  # noqa: RUF001

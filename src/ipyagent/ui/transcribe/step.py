@@ -200,8 +200,10 @@ def transcribe_footer(
 
 def _context_share(run: schema.Run) -> str:
     """Return how much of what the model reads at once the conversation takes; "" if unknown."""
-    used = next(filter(None, (each.usage.total_tokens for each in reversed(run.steps))), 0)
-    return f"context {used / run.window:.0%} full" if used and run.window else ""
+    for step in reversed(run.steps if run.window else ()):
+        if used := step.usage.total_tokens:
+            return f"context {used / run.window:.0%} full"
+    return ""
 
 
 def _count_unfound(run: schema.Run) -> str:
