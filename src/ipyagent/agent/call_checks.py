@@ -11,7 +11,8 @@ import itertools
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePath
 
@@ -148,6 +149,7 @@ async def _check_call(
     # The call that is checked is the one that is shown and runs.
     job = partial(read, preview)
     effects = await asyncio.get_running_loop().run_in_executor(context.threads, job)
+    effects = replace(effects, code=preview.code_beside(arguments))
     verdict = context.policy.evaluate(tool, arguments, effects)
     return CheckedCall(tool, arguments, preview, verdict, effects)
 
@@ -173,6 +175,19 @@ async def _run_own_checks(
         preview = await loop.run_in_executor(pool, lambda: show(**arguments))
         return None if context.planning else preview
     return None
+
+
+async def show_code(context: ToolContext, call: ToolCall) -> str:
+    """Return the code that a planned call would run now and its arguments only name."""
+    tool = context.toolbox.get(call.name)
+    if (show := tool.preview) is None or tool.effects is None:
+        return ""
+    with suppress(AgentError):  # the calls before it may make the cell
+        arguments = tool.check_arguments(call.arguments)
+        job = partial(show, **arguments)
+        preview = await asyncio.get_running_loop().run_in_executor(context.threads, job)
+        return preview.code_beside(arguments)
+    return ""
 
 
 def _follows_change(context: ToolContext, call: ToolCall, calls: Sequence[ToolCall]) -> bool:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from ipyagent.digests import digest_json
 from ipyagent.errors import AgentError, InvalidArgumentsError, PageError, PathValidationError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import NotebookCell, OpenNotebook
@@ -192,7 +192,7 @@ class NotebookFile:
         if kind == "code":
             cell |= {"execution_count": None, "outputs": []}
         if _has_ids(self._notebook):
-            cell["id"] = uuid.uuid4().hex[:8]
+            cell["id"] = digest_json([self._text, cell])[:8]  # a replay gives it the same one
         return dict(sorted(cell.items()))
 
     def _write_text(self, text: str) -> None:
