@@ -149,6 +149,8 @@ def find_invented(text: str, run: Run, session: Session) -> frozenset[str]:
 
 def _trace(text: str, run: Run, session: Session) -> tuple[TracedNumber, ...]:
     """Look up numbers, without those that a model made up, in what was read."""
+    if not re.search(r"\d", text):
+        return ()
     runs = (run, *session.runs[-_RUNS:])
     invented = {"": session.invented, **dict(chain(*map(_list_invented, runs)))}
 

@@ -253,8 +253,10 @@ class ReplayLoop(AgentLoop):
         return replace(self.context, policy=policy, recorded=recorded)
 
     async def _repeat_calls(self, number: int, olds: dict[str, ToolExecution]) -> None:
-        job = partial(self._context_of, olds)  # it reads files
-        context = await asyncio.get_running_loop().run_in_executor(self.context.threads, job)
+        job = partial(self._context_of, olds)
+        reads_files = any(each.result and each.result.files for each in olds.values())
+        loop, threads = asyncio.get_running_loop(), self.context.threads
+        context = await loop.run_in_executor(threads, job) if reads_files else job()
         await self.run_calls(number, _rename_calls(olds), context)
 
     def _is_approved(self, item: tuple[str, ToolExecution]) -> bool:

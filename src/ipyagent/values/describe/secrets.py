@@ -43,11 +43,7 @@ def secret_strings(variables: Mapping[str, object]) -> frozenset[str]:
 
 
 def _walk(variables: Mapping[str, object]) -> Iterator[str]:
-    waiting: deque[_Item] = deque(
-        (key_secrecy(name), value, _DEPTH)
-        for name, value in variables.items()
-        if type(value) not in _WORDLESS
-    )
+    waiting = deque[_Item](_list_members(Secrecy.NONE, variables, _DEPTH))
     seen: set[int] = set()
     kinds: dict[int, tuple[bool, bool]] = {}
     for _ in range(_VISITS):
@@ -57,7 +53,7 @@ def _walk(variables: Mapping[str, object]) -> Iterator[str]:
         if type(value) is str:
             if _is_secret(secrecy, value):
                 yield value
-        elif type(value) not in _WORDLESS and id(value) not in seen:
+        elif id(value) not in seen:
             seen.add(id(value))
             if (kind := id(type(value))) not in kinds:
                 kinds[kind] = table_reader(value) is not None, _has_members(value)
@@ -69,16 +65,25 @@ def _walk(variables: Mapping[str, object]) -> Iterator[str]:
 
 
 def _items(secrecy: Secrecy, value: Any, depth: int) -> Iterator[_Item]:
-    """Yield the items of a built-in container or a plain object."""
-    if type(value) is dict:
-        members: Mapping[Any, object] = value
-    elif type(value) in (list, tuple, set, frozenset):
-        yield from ((secrecy, each, depth - 1) for each in islice(value, _ITEMS))
+    """Yield the items of a built-in container or a plain object that may be or hold secrets."""
+    if type(value) in (list, tuple, set, frozenset):
+        for each in islice(value, _ITEMS):
+            if type(each) not in _WORDLESS and (secrecy or type(each) is not str):
+                yield secrecy, each, depth - 1
         return
-    else:
-        members = own_attributes(value)
-    for key, each in islice(members.items(), _ITEMS):
-        yield max(secrecy, key_secrecy(key)), each, depth - 1
+    members: Mapping[Any, object] = value if type(value) is dict else own_attributes(value)
+    yield from _list_members(secrecy, members, depth - 1, _ITEMS)
+
+
+def _list_members(
+    secrecy: Secrecy, members: Mapping[Any, object], depth: int, most: int | None = None
+) -> Iterator[_Item]:
+    """Yield what has a name and may be or hold a secret."""
+    for key, each in islice(members.items(), most):
+        if type(each) not in _WORDLESS:
+            found = max(secrecy, key_secrecy(key))
+            if found or type(each) is not str:
+                yield found, each, depth
 
 
 def _has_members(value: object) -> bool:
