@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from ipyagent.compat import SILENT, convert_definition, convert_execution, convert_result
-from ipyagent.json_types import JsonDict
+from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema.messages import (
     Amount,
@@ -439,6 +439,10 @@ class Preview(Model):
     place: Text = Field(default="", exclude_if=not_)
     """The notebook's cell that it is about, in words."""
 
+    def code_beside(self, arguments: JsonMapping) -> str:
+        """Return the code that the arguments only name, as that of a cell; "" if they hold it."""
+        return "" if self.kind != "code" or self.text in arguments.values() else self.text
+
 
 class RehearsalOutcome(StrEnum):
     """The outcome of a rehearsal; after the first three nobody is asked."""
@@ -560,6 +564,11 @@ class ToolExecution(ForeignModel):
         """The id of the run that the call began; "" if it began none."""
         child = self.result and self.result.child
         return child.runs[0] if child and child.runs else ""
+
+    @property
+    def code(self) -> str:
+        """The code that was shown, where the arguments only name it."""
+        return self.preview.code_beside(self.call.arguments) if self.preview else ""
 
     @property
     def has_changes(self) -> bool:

@@ -92,6 +92,8 @@ class PlanStep(ForeignModel):
 
     call: ToolCall
     note: Text = ""
+    code: Text = Field(default="", exclude_if=not_)
+    """The code that the call would run, where its arguments only name that."""
 
     _convert = compat.convert_plan_step
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import product
 
+from ipyagent.digests import digest_json
 from ipyagent.errors import AgentError, InvalidArgumentsError, PageError, PathValidationError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import NotebookCell, OpenNotebook
@@ -89,7 +89,7 @@ class NotebookFile:
         if kind == "code":
             cell |= {"execution_count": None, "outputs": []}
         if _has_ids(self._notebook):
-            cell["id"] = uuid.uuid4().hex[:8]
+            cell["id"] = digest_json([self._text, cell])[:8]  # a replay gives it the same one
         return dict(sorted(cell.items()))
 
     def _write(self, cells: list[JsonDict]) -> None:

@@ -53,6 +53,8 @@ class Effects:
     redefines: tuple[str, ...] = ()
     subject: str = "code"
     lasting: Mapping[str, str] = field(default_factory=dict)
+    code: str = ""
+    """The code that has them, where the arguments of the call only name it."""
 
     @property
     def kinds(self) -> frozenset[str]:

@@ -78,9 +78,10 @@ def transcribe_request(execution: schema.ToolExecution) -> transcript.CallReques
     return _request(execution.call, rest, preview, is_exact_folded=bool(hidden))
 
 
-def transcribe_planned(call: schema.ToolCall) -> transcript.CallRequest:
+def transcribe_planned(step: schema.PlanStep) -> transcript.CallRequest:
     """Return the full request of a planned call."""
-    return _request(call, call.arguments, None)
+    code = {"its code": step.code} if step.code else {}
+    return _request(step.call, step.call.arguments | code, None)
 
 
 def _request(

@@ -325,7 +325,7 @@ def _step(
         note=step.note,
         notes=tuple(line for line in lines if line),
         verdict="not run" if left_out else "",
-        request=transcribe_planned(step.call),
+        request=transcribe_planned(step),
         effects=transcribe_rehearsal(rehearsal, step.call.name) if rehearsal else None,
         # A plan to approve is shown in full.
         is_open=run.status is schema.RunStatus.DRAFT,

@@ -361,7 +361,7 @@ def _walk(variables: Mapping[str, object]) -> Iterator[str]:
         if type(value) is str:
             if _is_secret(secret, value):
                 yield value
-        elif type(value) not in _WORDLESS and id(value) not in seen:
+        elif id(value) not in seen:
             seen.add(id(value))
             if (kind := id(type(value))) not in kinds:
                 kinds[kind] = table_reader(value) is not None, _has_members(value)
