@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 from ipyagent.redaction import Secrecy, secrecy
 from ipyagent.schema import ToolResult, VariableChange
 from ipyagent.values.describe import kind
-from ipyagent.values.describe.safe_inspect import is_a, type_name
+from ipyagent.values.describe.safe_inspect import (
+    class_dict,
+    is_a,
+    is_of_module,
+    module_name,
+    type_name,
+)
 from ipyagent.values.variables.arrays import views_of_same_memory
 from ipyagent.values.variables.cells import show_cells
 from ipyagent.values.variables.checkpoint import COPIED, Allowance, Capture, VariableCheckpoint
@@ -27,6 +34,8 @@ from ipyagent.values.variables.parts import (
 from ipyagent.values.variables.reach import list_changed_inside, reachable_names
 from ipyagent.values.variables.tables import Table, TablePart, is_table
 
+MAIN = "__main__"
+"""The module of what the notebook itself defines."""
 MOST = 50
 """Changes that are reported, and variables whose inside is looked at."""
 
@@ -112,7 +121,7 @@ class Snapshot:
         """Yield what is different now, without running code of the user's classes."""
         for name, value in after.items():
             if name not in self._parts:
-                if type(value) is not ModuleType:
+                if not _is_imported(name, value):
                     yield VariableChange(name=name, change="created", type=kind(value))
             elif (text := self._compare(name, value)) is not None:
                 kept, cells = self._explain(name, value), self._show_cells(name, value)
@@ -157,6 +166,21 @@ class Snapshot:
         is_known = name in self._captures or isinstance(part, Fixed)
         is_there = is_known and (part.is_value or part.find({}) is not None)
         return "" if is_there else part.kept or UNNAMED
+
+
+def _is_imported(name: str, value: object) -> bool:
+    """Return whether a name is bound to a module, or to its own class or function."""
+    if type(value) is ModuleType:
+        return True
+    if isinstance(value, type) and is_a(value, type):
+        return type_name(value) == name and module_name(value) != MAIN and is_of_module(value)
+    if type(value) is not FunctionType or value.__name__ != name or value.__module__ == MAIN:
+        return False
+    module = sys.modules.get(value.__module__)
+    return (
+        module is not None
+        and class_dict(ModuleType)["__dict__"].__get__(module) is value.__globals__
+    )
 
 
 def default_memory() -> int:
