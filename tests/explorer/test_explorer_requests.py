@@ -481,6 +481,16 @@ def test_several_tables_and_names(root: Path) -> None:
     assert "**2.5** (2" in Kernel(root, t=rated).ask("mean price where grade is A").text
 
 
+def test_an_idle_word_is_not_the_name_of_a_file(tmp_path: Path) -> None:
+    table = pd.DataFrame({"tip": [1, 2]})
+    for name in ("a.ipynb", "the.csv"):
+        (tmp_path / name).write_text("x\n1\n")
+    said = Kernel(tmp_path, tips=table).ask("Add a column double = tip * 2").text
+    assert said.startswith("Added `double`")
+    assert "1.5" in Kernel(tmp_path, tips=table).ask("What is the mean tip?").text
+    assert "`x`" in Kernel(tmp_path, tips=table).ask("What is in the.csv?").text
+
+
 def test_a_value_that_means_nothing_alone_needs_its_column(root: Path) -> None:
     columns = {"sex": ["female", "male"], "children": ["no", "yes"], "affairs": [0, 3]}
     kernel = Kernel(root, t=pd.DataFrame(columns))

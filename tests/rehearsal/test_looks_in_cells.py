@@ -155,7 +155,7 @@ def test_what_is_no_data_is_left_on_the_copy(shared: Kernel, folder: Path, code:
     before = shared.value(state)
     found = look(shared, folder, code)
     assert found["decided_by"] == "rehearsal", found
-    assert found["reason"].endswith(f"; left there: {LEFT[code]}")
+    assert found["reason"].endswith(f"; left on the copy: {LEFT[code]}")
     assert found["result"]["for_model"].count(f"where this ran: {LEFT[code]}.") == 1
     assert shared.value(state) == before
 

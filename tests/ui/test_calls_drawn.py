@@ -365,7 +365,7 @@ TRIED = running("sum(numbers)", rehearsal=s.Rehearsal(outcome=s.RehearsalOutcome
     ("code", "words"),
     [
         ("sum(numbers)", "looked · ran on a copy, nothing changed"),
-        ("total = sum(numbers)", "looked · ran on a copy, its variables were adopted"),
+        ("total = sum(numbers)", "looked · ran on a copy, its variables were taken over"),
         ("1 / 0", "looked · ran on a copy and failed, nothing changed"),
     ],
 )

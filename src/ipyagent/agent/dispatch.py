@@ -54,7 +54,7 @@ _PATIENCE = 0.4
 """Seconds that a question which comes in any case waits for the effects that it shows."""
 _REASONS = {
     RehearsalOutcome.LOOKED: "looked · ran on a copy, nothing changed",
-    RehearsalOutcome.ADOPTED: "looked · ran on a copy, its variables were adopted",
+    RehearsalOutcome.ADOPTED: "looked · ran on a copy, its variables were taken over",
     RehearsalOutcome.FAILED: "looked · ran on a copy and failed, nothing changed",
 }
 
@@ -94,7 +94,7 @@ class PendingRehearsal:
         if finding is None or finding.result is None:
             return None
         reason, left = _REASONS[finding.rehearsal.outcome], ", ".join(finding.rehearsal.left)
-        reason += f"; left there: {left}" if left else ""
+        reason += f"; left on the copy: {left}" if left else ""
         return Answer(Decision.AUTO, DecidedBy.REHEARSAL, reason)
 
     async def wait(self) -> None:

@@ -299,6 +299,8 @@ class Lexer:
         tag, value = named[0]
         if spelled in PHRASES and tag == "VALUE" and text != value[1]:
             return None  # an article is not a grade A
+        if tag in ("FILE", "FOLDER") and PHRASES.get(spelled, ("",))[0] == "IDLE":
+            return None  # nor the file a.ipynb
         column = next((c for c in self.names.columns if tag == "COL" and c.name == value), None)
         is_plural = text.casefold().endswith("s") and spelled[-1] != words(str(value))[-1]
         if column and is_plural and (truth := truth_of(column)):

@@ -400,7 +400,7 @@ def _cost_line(title: str, runs: Sequence[Run]) -> str:
     price = f"${sum(prices):.4f}" if prices else unknown
     cached = f", {usage.cache_read_tokens:,} of them cached" if usage.cache_read_tokens else ""
     return (
-        f"{title:<40.40} {usage.prompt_tokens:>9,} in{cached}  "
+        f"{ellipsize(title, 40):<40} {usage.prompt_tokens:>9,} in{cached}  "
         f"{usage.completion_tokens:>7,} out  {price}"
     )
 

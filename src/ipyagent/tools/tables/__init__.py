@@ -67,7 +67,8 @@ def describe_table(
         raise sample.UnreadTableError(str(error) or "it is not read yet") from None
     if isinstance(samples, str):
         return (start + samples)[:limit]
-    lines = [f"{each.table.line()}, read with: {each.call}" for each in samples[1:]]
+    called = [f", read with: {each.call}" if each.call else "" for each in samples[1:]]
+    lines = [f"{each.table.line()}{call}" for each, call in zip(samples[1:], called, strict=True)]
     more = "".join(f"\n\n{line[:_LINE_BYTES]}" for line in lines)
     if limit is not None:
         room = max(0, limit // 3) if more else 0

@@ -213,7 +213,7 @@ class _Code:
         return found or [*map(root_name, drawn)]
 
     def _read(self, aside: set[str]) -> list[str]:
-        """Return the files that are read, and the last variable that comes of them."""
+        """Return the files that are read, and the variables that come of them."""
         calls = [c for c in self.calls if _READING.fullmatch(_name(c)) and not _writes(c)]
         calls = [c for c in calls if _files(c) or _name(c) not in _MAY_BE_OTHERS]
         files = [each for each in dict.fromkeys(_files(self.tree)) if each not in aside]
@@ -221,9 +221,14 @@ class _Code:
         for names, value in [*self._bindings(), *self.assigned]:
             if any(id(e) in inside or getattr(e, "id", "") in of for e in ast.walk(value)):
                 of.update(names)
-        made = [name for names, _ in self.assigned for name in names if name in of]
+        made = dict.fromkeys(name for names, _ in self.assigned for name in names if name in of)
+        used = ((names, part) for names, value in self.assigned for part in ast.walk(value))
+        parts = {
+            getattr(part, "id", "") for names, part in used if getattr(part, "id", "") not in names
+        }
+        last = [each for each in made if each not in parts] or [*made][-1:]
         what = files[0] if len(files) == 1 else plural(len(files), "file") if files else "files"
-        return [" → ".join([what, *made[-1:]])] if calls else []
+        return [" → ".join([what, *([join_some(last, _NAMED)] if last else [])])] if calls else []
 
     def _bindings(self) -> Iterator[tuple[list[str], ast.AST]]:
         """Yield the names that loops, contexts and methods bind or fill, with what they get."""

@@ -347,11 +347,7 @@ def secret_strings(variables: Mapping[str, object]) -> frozenset[str]:
 
 
 def _walk(variables: Mapping[str, object]) -> Iterator[str]:
-    waiting: deque[_Visit] = deque(
-        (key_secrecy(name), value, _DEPTH)
-        for name, value in variables.items()
-        if type(value) not in _WORDLESS
-    )
+    waiting = deque[_Visit](_list_members(Secrecy.NONE, variables, _DEPTH))
     seen: set[int] = set()
     kinds: dict[int, tuple[bool, bool]] = {}
     for _ in range(_MOST_VISITS):
@@ -373,16 +369,25 @@ def _walk(variables: Mapping[str, object]) -> Iterator[str]:
 
 
 def _list_items(secret: Secrecy, value: Any, depth: int) -> Iterator[_Visit]:
-    """Yield the items of a built-in container or a plain object."""
-    if type(value) is dict:
-        members: Mapping[Any, object] = value
-    elif type(value) in (list, tuple, set, frozenset):
-        yield from ((secret, each, depth - 1) for each in islice(value, _INSPECTED))
+    """Yield the items of a built-in container or a plain object that may be or hold secrets."""
+    if type(value) in (list, tuple, set, frozenset):
+        for each in islice(value, _INSPECTED):
+            if type(each) not in _WORDLESS and (secret or type(each) is not str):
+                yield secret, each, depth - 1
         return
-    else:
-        members = own_attributes(value)
-    for key, each in islice(members.items(), _INSPECTED):
-        yield max(secret, key_secrecy(key)), each, depth - 1
+    members: Mapping[Any, object] = value if type(value) is dict else own_attributes(value)
+    yield from _list_members(secret, members, depth - 1, _INSPECTED)
+
+
+def _list_members(
+    secret: Secrecy, members: Mapping[Any, object], depth: int, most: int | None = None
+) -> Iterator[_Visit]:
+    """Yield what has a name and may be or hold a secret."""
+    for key, each in islice(members.items(), most):
+        if type(each) not in _WORDLESS:
+            found = max(secret, key_secrecy(key))
+            if found or type(each) is not str:
+                yield found, each, depth
 
 
 def _has_members(value: object) -> bool:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 from ipyagent.redaction import Secrecy, secrecy
 from ipyagent.schema import ToolResult, VariableChange
 from ipyagent.values.describe import kind
 from ipyagent.values.describe.python_values import key_secrecy
-from ipyagent.values.describe.safe_inspect import is_a, one_line, type_name
+from ipyagent.values.describe.safe_inspect import (
+    class_dict,
+    is_a,
+    is_of_module,
+    module_name,
+    one_line,
+    type_name,
+)
 from ipyagent.values.variables.arrays import views_of_same_memory
 from ipyagent.values.variables.checkpoint import COPIED, Allowance, Capture, VariableCheckpoint
 from ipyagent.values.variables.parts import (
@@ -40,6 +48,8 @@ from ipyagent.values.variables.tables import (
     key_columns,
 )
 
+MAIN = "__main__"
+"""The module of what the notebook itself defines."""
 MOST = 50
 """Changes that are reported, and variables whose inside is looked at."""
 
@@ -125,7 +135,7 @@ class Snapshot:
         """Yield what is different now, without running code of the user's classes."""
         for name, value in after.items():
             if name not in self._parts:
-                if type(value) is not ModuleType:
+                if not _is_imported(name, value):
                     yield VariableChange(name=name, change="created", type=kind(value))
             elif (text := self._compare(name, value)) is not None:
                 kept, cells = self._explain(name, value), self._show_cells(name, value)
@@ -170,6 +180,21 @@ class Snapshot:
         is_known = name in self._captures or isinstance(part, Fixed)
         is_there = is_known and (part.is_value or part.find({}) is not None)
         return "" if is_there else part.kept or UNNAMED
+
+
+def _is_imported(name: str, value: object) -> bool:
+    """Return whether a name is bound to a module, or to its own class or function."""
+    if type(value) is ModuleType:
+        return True
+    if isinstance(value, type) and is_a(value, type):
+        return type_name(value) == name and module_name(value) != MAIN and is_of_module(value)
+    if type(value) is not FunctionType or value.__name__ != name or value.__module__ == MAIN:
+        return False
+    module = sys.modules.get(value.__module__)
+    return (
+        module is not None
+        and class_dict(ModuleType)["__dict__"].__get__(module) is value.__globals__
+    )
 
 
 def default_memory() -> int:
