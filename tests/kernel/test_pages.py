@@ -29,10 +29,10 @@ class Tab:
     def __init__(
         self, kernel: Kernel, page: str, client: str = "client", subshell: str | None = None
     ) -> None:
-        self.kernel, self.page, self.subshell = kernel, page, subshell
-        self.comm, self.out = f"in-{next(_ids)}", ""
+        self.kernel, self.subshell = kernel, subshell
+        self.comm = f"in-{next(_ids)}"
         self.heard: list[Message] = []
-        self.closes: list[str] = []
+        self.opens_and_closes: list[str] = []
         self.answers = True
         data = {"page": page, "client": client, "notebooks": ["a.ipynb"], "subshell": f"of {page}"}
         opened = {"comm_id": self.comm, "target_name": "ipyagent", "data": data}
@@ -40,11 +40,9 @@ class Tab:
 
     def __call__(self, message: Message) -> None:
         content, kind = message["content"], message["msg_type"]
-        if kind == "comm_open" and content["data"].get("page") == self.page:
-            self.out = content["comm_id"]
-        elif kind == "comm_close":
-            self.closes.append(content["comm_id"])
-        elif kind == "comm_msg" and content["comm_id"] == self.out:
+        if kind in ("comm_open", "comm_close"):
+            self.opens_and_closes.append(content["comm_id"])
+        elif kind == "comm_msg" and content["comm_id"] == f"{self.comm}.out":
             self.heard.append(content["data"])
             if content["data"]["type"] == "ping" and self.answers:
                 self.say({"type": "here"})
@@ -82,7 +80,7 @@ def test_a_page_that_says_goodbye_leaves_nothing_behind(fresh: Kernel) -> None:
     assert int(run(fresh, COMMS, tab)) == int(before) + 2
     tab.close()
     assert run(fresh, COMMS, tab) == before
-    assert tab.closes == []  # an error in the pages that never saw that comm
+    assert tab.opens_and_closes == []  # an error in the pages that never saw that comm
     after = Tab(fresh, "two")
     run(fresh, "1", after)
     assert after.heard[0] == {"type": "left", "subshells": ["of one"]}
