@@ -414,7 +414,27 @@ export interface PendingApproval {
   about: string;
   html: string;
   asked: Asked;
+  proposal: Proposal | null;
   change: string;
+}
+/**
+ * A change of an open notebook, which is drawn at a cell: its title, and its name.
+ */
+export interface Proposal {
+  place: CellPlace;
+  title: string;
+  about: string;
+}
+/**
+ * A cell of an open notebook that would change, or get a new cell before or after it.
+ *
+ * `path` is the server's path of the notebook, None for the agent's own.
+ */
+export interface CellPlace {
+  cell_id: string;
+  side: 'before' | 'changed' | 'after';
+  kind: string;
+  path: string | null;
 }
 /**
  * Blocks of HTML; `order` has the keys of those in each block, and of the outermost in "".

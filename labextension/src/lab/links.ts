@@ -140,8 +140,11 @@ function kernelOf({ sessionContext }: NotebookPanel): Kernel.IKernelConnection |
   return sessionContext.session?.kernel ?? null;
 }
 
-/** The page's live runs, for the renderer of saved runs, which may start first. */
-export const live = {
-  changed: new Signal<object, void>({}),
-  channel: (_: string): Channel | null => null
-};
+interface LiveRuns {
+  readonly changed: Signal<object, void>;
+  /** Returns the channel of a run; null if it is not live. */
+  channel: (runId: string) => Channel | null;
+}
+
+/** The page's live runs, for the renderer of saved ones, which may start first. */
+export const live: LiveRuns = { changed: new Signal({}), channel: () => null };

@@ -20,6 +20,7 @@ from ipyagent.ui.transcript import (
     Approval,
     CallRequest,
     Late,
+    Proposal,
     Question,
     SayField,
     State,
@@ -78,6 +79,7 @@ class PendingApproval(Model):
     about: str
     html: str
     asked: Asked
+    proposal: Proposal | None = None
     change: str = ""
 
 

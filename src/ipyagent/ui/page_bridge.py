@@ -282,7 +282,8 @@ def _approvals(feed: Feed) -> Iterator[messages.PendingApproval]:
                 about=about,
                 html=call_html(call),
                 asked=asked_call(call),
-                change=change_html(call),
+                proposal=call.proposal,
+                change=change_html(call) if call.proposal else "",
             )
     if plan := transcript.plan:
         yield from _asked_plan(plan, feed.run.id, feed.cell_id)

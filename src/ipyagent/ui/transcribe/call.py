@@ -207,7 +207,19 @@ def transcribe_call(
         approval=_approval(execution, approval_id) if is_asked and approval_id else None,
         late=late,
         gist=gist,
+        proposal=_proposal(execution),
     )
+
+
+def _proposal(execution: schema.ToolExecution) -> transcript.Proposal | None:
+    """Return the change of an open notebook that a call proposes."""
+    preview = execution.preview
+    if preview is None or (place := preview.cell) is None:
+        return None
+    title, about = "a change of this cell", f"the change of {preview.place}"
+    if place.side != "changed":
+        title, about = f"a new {place.kind} cell", f"the new {place.kind} cell, {preview.place}"
+    return transcript.Proposal(place=place, title=title, about=about)
 
 
 def call_glyph(execution: schema.ToolExecution) -> tuple[str, str]:
