@@ -221,9 +221,9 @@ def test_a_page_gets_the_path_of_another_notebook_and_nothing_of_a_closed_one(
     (tmp_path / "nb.ipynb").write_text("")
     page.books["other.ipynb"] = [cell("x", "1")]
     (tmp_path / "other.ipynb").write_text("")
-    closed = {"cells": [cell("x", "1") | {"cell_type": "code", "metadata": {}}]}
-    text = json.dumps(closed | {"metadata": {}, "nbformat": 4, "nbformat_minor": 5})
-    (tmp_path / "closed.ipynb").write_text(text)
+    closed = [{"cell_type": "markdown", "id": "x", "metadata": {}, "source": "1"}]
+    text = {"cells": closed, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (tmp_path / "closed.ipynb").write_text(json.dumps(text))
     tools = around(tmp_path, desktop(page, folder=tmp_path))
     assert tools._preview_edit("x", "2", "closed.ipynb").cell is None
     shown = tools._preview_edit("x", "2", "other.ipynb")
