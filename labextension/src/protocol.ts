@@ -18,15 +18,28 @@ export type ToolStatus =
   | 'unknown';
 
 /**
- * Both directions of both comms: the source of the generated file.
+ * Both directions of both comms, and what a saved run has: the source of the generated file.
  */
 export interface Protocol {
+  saved: Offers;
   from_run: Snapshot | Changes;
   to_run: Init | Resync | Stop | Say | TakeBack | Decide;
   from_card: ModuleRequest;
   to_card: CardModule;
   to_page: OverviewChanged | RunSays | KernelReplies | PageRequest | Ping | Again | Bye | Left;
   to_kernel: Follow | SayToRun | Ask | Shows | Here | PageReplies;
+}
+/**
+ * The buttons of a saved run, which a page adds.
+ *
+ * `sources` is the code of each call as a cell, or ""; `cells` are the cells that were changed.
+ * `go_on` goes on after a limit or a failure, `undo` takes the run back or puts it there again.
+ */
+export interface Offers {
+  sources: string[];
+  cells: string[];
+  go_on: ('continue' | 'try-again') | null;
+  undo: ('undo' | 'redo') | null;
 }
 /**
  * The whole run; `seq` is the last message that it includes. No block before the run begins.

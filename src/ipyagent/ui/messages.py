@@ -491,9 +491,23 @@ ToKernel = Annotated[
 ]
 
 
-class Protocol(Model):
-    """Both directions of both comms: the source of the generated file."""
+class Offers(Model):
+    """The buttons of a saved run, which a page adds.
 
+    `sources` is the code of each call as a cell, or ""; `cells` are the cells that were changed.
+    `go_on` goes on after a limit or a failure, `undo` takes the run back or puts it there again.
+    """
+
+    sources: tuple[str, ...] = ()
+    cells: tuple[str, ...] = ()
+    go_on: Literal["continue", "try-again"] | None = None
+    undo: Literal["undo", "redo"] | None = None
+
+
+class Protocol(Model):
+    """Both directions of both comms, and what a saved run has: the source of the generated file."""
+
+    saved: Offers
     from_run: FromRun
     to_run: ToRun
     from_card: ModuleRequest

@@ -222,6 +222,23 @@ def _proposal(execution: schema.ToolExecution) -> transcript.Proposal | None:
     return transcript.Proposal(place=place, title=title, about=about)
 
 
+_RUNNERS = frozenset({"run_python", "python_script", "run_shell"})
+_PYTHON = frozenset({"", "python", "python3", "ipython", "ipython3", "py"})
+_SHELL = frozenset({"bash", "sh", "shell"})
+
+
+def source_of(call: transcript.Call) -> str:
+    """Return the code that a call ran as a cell; "" without success, or if no cell runs it."""
+    preview, action = call.request.preview, call.request.arguments.get("action", "run")
+    has_run = call.status is schema.ToolStatus.SUCCESS and not call.is_dry and action == "run"
+    if call.name not in _RUNNERS or not has_run or not preview or preview.kind != "code":
+        return ""
+    code, language = preview.text.rstrip(), preview.language.lower()
+    if language in _SHELL:
+        return f"%%bash\n{code}"
+    return code if language in _PYTHON else ""
+
+
 def call_glyph(execution: schema.ToolExecution) -> tuple[str, str]:
     """Return the sign of a call's status and its name."""
     if is_tried(execution):
