@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -328,6 +329,20 @@ def test_a_page_opens_a_variable_whose_own_code_does_not_run(fresh: Kernel) -> N
     assert "Loud" in described
     assert "It is gone." in missing
     assert fresh.value("called") == "[]"
+
+
+def test_a_page_goes_on_with_another_session_or_a_new_one(fresh: Kernel, tmp_path: Path) -> None:
+    tab = Tab(fresh, "one")
+    run(fresh, f"%%agent {script(tmp_path, 'Done.')}\nPlot it.\n", tab)
+    [first] = re.findall(r"\* (\w+)", run(fresh, "%agent session list", tab))
+    for number, text in enumerate(("", first, "no such session")):
+        tab.say({"type": "ask", "id": number, "what": "session", "text": text})
+        fresh.listen(tab, lambda: tab.types().count("reply") > number)  # noqa: B023
+    assert tab.value(0)["text"].endswith(": 0 messages")
+    assert "ipyagent goes on with " in tab.value(1)["text"]
+    assert f"({first}): 3 messages" in tab.value(1)["text"]
+    assert "no such session" in tab.value(2)["problem"]
+    assert f"* {first}" in run(fresh, "%agent session list", tab)
 
 
 def test_a_page_finds_sessions_by_their_prompts(fresh: Kernel, tmp_path: Path) -> None:

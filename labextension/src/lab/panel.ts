@@ -2,7 +2,6 @@
 import type { ILayoutRestorer } from '@jupyterlab/application';
 import { type ICommandPalette, Notification } from '@jupyterlab/apputils';
 import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
-import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import type { IStatusBar } from '@jupyterlab/statusbar';
 import { Widget } from '@lumino/widgets';
 
@@ -34,6 +33,13 @@ sales = pd.DataFrame({
 })`,
   '%%agent\nPlot revenue by region'
 ];
+
+/** The kernel's reply, or why there is none. */
+interface Reply {
+  html?: string;
+  text?: string;
+  problem?: string;
+}
 
 export type PanelState = ReturnType<Controller['state']>;
 
@@ -134,32 +140,26 @@ class Controller {
   }
 
   resume(sessionId: string): void {
-    if (/^[\w-]+$/.test(sessionId)) {
-      void this.changeSession(`resume ${sessionId}`);
-    }
+    void this.changeSession(sessionId);
   }
 
   startConversation(): void {
-    void this.changeSession('new');
+    void this.changeSession('');
   }
 
-  private async changeSession(how: string): Promise<void> {
-    const { current: link } = this.links;
-    if (link?.overview) {
-      const text = await execute(link.kernel, `%agent session ${how}`);
-      if (text.startsWith('ipyagent: ')) {
-        Notification.error(text);
-      } else {
-        Notification.success(`ipyagent goes on with ${text}`, { autoClose: 5_000 });
-      }
+  private async changeSession(text: string): Promise<void> {
+    const reply = await this.links.current?.ask<Reply>('session', { text });
+    if (reply?.text === undefined) {
+      Notification.error(reply?.problem ?? 'There is no connection to ipyagent in a kernel.');
+    } else {
+      Notification.success(reply.text, { autoClose: 5_000 });
     }
   }
 
   /** Return the description of a variable as HTML. */
   async describe(name: string): Promise<string> {
     const { current } = this.links;
-    const about = { text: name };
-    const reply = await current?.ask<{ html?: string; problem?: string }>('variable', about);
+    const reply = await current?.ask<Reply>('variable', { text: name });
     return reply?.html ?? reply?.problem ?? '';
   }
 
@@ -181,19 +181,6 @@ class Controller {
     const { current } = this.links;
     return current === null ? [] : this.links.notebooks(current);
   }
-}
-
-/** Execute code without a trace in the history; return what it printed. */
-async function execute(kernel: Kernel.IKernelConnection, code: string): Promise<string> {
-  const printed: string[] = [];
-  const future = kernel.requestExecute({ code, store_history: false, allow_stdin: false });
-  future.onIOPub = ({ header, content }: KernelMessage.IIOPubMessage) => {
-    if (header.msg_type === 'stream') {
-      printed.push((content as KernelMessage.IStreamMsg['content']).text);
-    }
-  };
-  await future.done;
-  return printed.join('').trim();
 }
 
 const SHOW = 'ipyagent:show-panel';

@@ -24,6 +24,9 @@ page → kernel   {type: "follow", run_id}              draw this run too, from 
                                                       the description of a variable: {html}
                 {type: "ask", id, what: "sessions", text}
                                                       sessions with that text: {set, order}
+                {type: "ask", id, what: "session", text}
+                                                      go on with that session, or with a new one:
+                                                      {text}
 """
 
 from __future__ import annotations
