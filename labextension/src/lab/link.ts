@@ -36,6 +36,8 @@ export interface OpenNotebooks {
 export class Link {
   /** The kernel's last overview; null while disconnected. */
   overview: Overview | null = null;
+  /** Prompts to begin with: null while they are asked for, undefined before that. */
+  prompts: readonly string[] | null | undefined;
   /** False where JupyterLab's widgets have no connection to the kernel. */
   hasWidgets = true;
 

@@ -14,7 +14,6 @@ import { oldestWaiting, PANEL, showWaiting } from './approvals';
 import { chooseModel } from './cards';
 import { cellIds, goTo, placeOf, runBelow, uncover, watchCells } from './cells';
 import { Composer } from './composer';
-import type { Link } from './link';
 import type { Links } from './links';
 import { sharedNotebook } from './notebookTools';
 import { countWaiting, PanelView } from './panelView';
@@ -46,15 +45,10 @@ export type PanelState = ReturnType<Controller['state']>;
 export type PanelActions = Omit<Controller, 'state' | 'propose'>;
 
 class Controller {
-  /** The prompts that a kernel proposed to begin with; null until it has replied. */
-  private proposed: { readonly link: Link; readonly prompts: readonly string[] | null } | null =
-    null;
-
   constructor(private links: Links) {}
 
   /** Return what the panel shows of the current notebook. */
   state() {
-    const { proposed } = this;
     const { panel, current, app } = this.links;
     const { commands } = app;
     const can = (command: string): boolean =>
@@ -69,7 +63,7 @@ class Controller {
       /** The cells of the kernel's open notebooks. */
       cells: new Set(this.notebooks().flatMap(cellIds)),
       /** Prompts that fit the variables and files; null while the kernel has not said them. */
-      prompts: proposed !== null && proposed.link === current ? proposed.prompts : null,
+      prompts: current?.prompts ?? null,
       /** False where nothing can be asked. */
       canAdd: can(ADD),
       /** True if the user has not decided on notifications yet. */
@@ -80,11 +74,10 @@ class Controller {
   /** Ask a kernel without runs for prompts, each only once unless `again`; then call `done`. */
   async propose(again: boolean, done: () => void): Promise<void> {
     const { current: link } = this.links;
-    if (link?.overview?.runs.length === 0 && (again || this.proposed?.link !== link)) {
-      const before = this.proposed?.link === link ? this.proposed.prompts : null;
-      this.proposed = { link, prompts: before };
+    if (link?.overview?.runs.length === 0 && (again || link.prompts === undefined)) {
+      link.prompts ??= null;
       const reply = await link.ask<{ requests?: string[] }>('requests', {});
-      this.proposed = { link, prompts: reply?.requests ?? [] };
+      link.prompts = reply?.requests ?? [];
       done();
     }
   }
