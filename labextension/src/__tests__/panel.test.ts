@@ -57,6 +57,7 @@ const asking = (approvalId: string, changes: Partial<PendingApproval> = {}): Pen
   html: callHtml('x = 1'),
   asked: askAbout('run_python', { code: 'x = 1' }, { approval: { ...APPROVAL, id: approvalId } }),
   change: '',
+  proposal: null,
   ...changes
 });
 const draft = plan(2);

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import logging
 import os
+import shlex
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -435,6 +436,7 @@ class Notebook:
                 "variable": self._describe_for_page,
                 "requests": self._suggest_for_page,
                 "freeze": self._freeze_for_page,
+                "session": self._change_session_for_page,
             }
             self.pages = NotebookPages(pages, self.settings, self.sessions, self.root, answers)
 
@@ -532,6 +534,16 @@ class Notebook:
         """Return a run as plain cells."""
         run = self.pages.find_run(str(message.get("run_id"))) if self.pages else None
         return {"cells": freeze_for_page(self.environment, run) if run else []}
+
+    def _change_session_for_page(self, message: Message) -> JsonDict:
+        """Go on with the session that a page names, or else with a new one."""
+        from ipyagent.magic import subcommands  # they are about a notebook
+
+        name = str(message.get("text") or "")
+        with self._between_cells():
+            text = subcommands.session(self, f"resume {shlex.quote(name)}" if name else "new")
+        self.tell_pages()
+        return {"text": f"ipyagent goes on with {text}"}
 
     def root(self, config: Config) -> Path:
         """Return the workspace's folder by these settings."""

@@ -430,6 +430,18 @@ class Question(Model):
     choices: tuple[Text, ...] = ()
 
 
+class CellPlace(Model):
+    """A cell of an open notebook that would change, or get a new cell before or after it.
+
+    `path` is the server's path of the notebook, None for the agent's own.
+    """
+
+    cell_id: str
+    side: Literal["before", "changed", "after"]
+    kind: str
+    path: str | None = None
+
+
 class Preview(Model):
     """The effect of a call, as the approval card shows it."""
 
@@ -438,6 +450,8 @@ class Preview(Model):
     language: str = "text"
     place: Text = Field(default="", exclude_if=not_)
     """The notebook's cell that it is about, in words."""
+    cell: CellPlace | None = Field(default=None, exclude_if=not_)
+    """That cell, or the one beside it, where a page has the notebook open."""
 
     def code_beside(self, arguments: JsonMapping) -> str:
         """Return the code that the arguments only name, as that of a cell; "" if they hold it."""

@@ -186,6 +186,7 @@ def _seconds(start: object, steps: Iterable[Step]) -> float | None:
 
 
 def _run_data(data: JsonDict) -> object:
+    data.pop("offers", None)  # of a page, which draws it: `ipyagent.ui.static_html`
     data = compat.convert_run(data)
     return _with_answer(**data) if "final_output" in data else data
 

@@ -439,13 +439,8 @@ def _call_body(call: transcript.Call, name: str) -> str:
     return "\n".join(filter(None, parts))
 
 
-_CELL_TOOLS: Final = {"edit_cell", "insert_cell"}
-
-
 def change_html(call: transcript.Call) -> str:
-    """Return what would become of a cell, and why that is asked; "" if it is no change of one."""
-    if call.name not in _CELL_TOOLS:
-        return ""
+    """Return what would become of a cell, and why that is asked."""
     preview, source = call.request.preview, str(call.request.arguments.get("source") or "")
     if preview and preview.kind == "diff":
         # The cell is named by its place: of a single hunk the lines say enough.

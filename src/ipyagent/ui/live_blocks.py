@@ -25,12 +25,8 @@ from ipyagent.ui.blocks import (
 from ipyagent.ui.markdown_rules import with_formulas
 from ipyagent.ui.parts import pre
 from ipyagent.ui.sanitize import markdown_blocks
-from ipyagent.ui.transcribe.call import GLYPHS
+from ipyagent.ui.transcribe.call import GLYPHS, source_of
 from ipyagent.ui.transcribe.step import CUT_OFF, UNSENT
-
-_RUNNERS: Final = {"run_python", "python_script", "run_shell"}
-_PYTHON: Final = {"", "python", "python3", "ipython", "ipython3", "py"}
-_SHELL: Final = {"bash", "sh", "shell"}
 
 
 def _mark(status: ToolStatus) -> messages.Mark:
@@ -186,7 +182,9 @@ class LiveBlocks:
                 html = f'<div class="ia-review">{plural(len(asked), "change")}</div>'
                 blocks.append(Block(f"{key}/r", key, html, own=review))
             if call := calls.get(block.key):
-                blocks += block._replace(own=_source(call)), *_beside_call(block.key, call)
+                source = source_of(call)
+                own = messages.Source(text=source) if source else None
+                blocks += block._replace(own=own), *_beside_call(block.key, call)
             elif step.waiting and step.waiting.seconds and block.key == f"{key}/w":
                 seconds = step.waiting.seconds
                 blocks.append(block._replace(own=messages.Countdown(seconds=seconds)))
@@ -256,18 +254,6 @@ def asked_plan(plan: transcript.Plan) -> messages.Asked:
         for each in (plan.steps if plan.approval and plan.approval.id else ())
     )
     return messages.Asked(approval=plan.approval, is_plan=True, late=plan.late, calls=tuple(calls))
-
-
-def _source(call: transcript.Call) -> messages.Source | None:
-    """Return the code that a call ran as a cell; None without success, or if no cell runs it."""
-    preview, action = call.request.preview, call.request.arguments.get("action", "run")
-    has_run = call.status is ToolStatus.SUCCESS and not call.is_dry and action == "run"
-    if call.name not in _RUNNERS or not has_run or not preview or preview.kind != "code":
-        return None
-    code, language = preview.text.rstrip(), preview.language.lower()
-    if language in _SHELL:
-        return messages.Source(text=f"%%bash\n{code}")
-    return messages.Source(text=code) if language in _PYTHON else None
 
 
 # A growing Markdown text --------------------------------------------------------------------------

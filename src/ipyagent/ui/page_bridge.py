@@ -24,6 +24,9 @@ page → kernel   {type: "follow", run_id}              draw this run too, from 
                                                       the description of a variable: {html}
                 {type: "ask", id, what: "sessions", text}
                                                       sessions with that text: {set, order}
+                {type: "ask", id, what: "session", text}
+                                                      go on with that session, or with a new one:
+                                                      {text}
 """
 
 from __future__ import annotations
@@ -282,7 +285,8 @@ def _approvals(feed: Feed) -> Iterator[messages.PendingApproval]:
                 about=about,
                 html=call_html(call),
                 asked=asked_call(call),
-                change=change_html(call),
+                proposal=call.proposal,
+                change=change_html(call) if call.proposal else "",
             )
     if plan := transcript.plan:
         yield from _asked_plan(plan, feed.run.id, feed.cell_id)

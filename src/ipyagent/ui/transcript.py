@@ -25,7 +25,7 @@ from pydantic import Field
 
 from ipyagent.json_types import JsonDict
 from ipyagent.numbers import Trace
-from ipyagent.schema import Decision, Model, ToolStatus
+from ipyagent.schema import CellPlace, Decision, Model, ToolStatus
 
 State = Literal["running", "waiting", "done", "partial", "failed", "cancelled"]
 Tone = Literal["plain", "error"]
@@ -166,6 +166,14 @@ class Effects(Model):
     shown: Result | None = None
 
 
+class Proposal(Model):
+    """A change of an open notebook, which is drawn at a cell: its title, and its name."""
+
+    place: CellPlace
+    title: str
+    about: str
+
+
 class Gist(Model):
     """A call in few words: its kind, a title that is derived from it, and its changes."""
 
@@ -212,6 +220,7 @@ class Call(Model):
     approval: Approval | None = None
     late: Late | None = None
     gist: Gist = Gist()
+    proposal: Proposal | None = None
 
 
 class Waiting(Model):

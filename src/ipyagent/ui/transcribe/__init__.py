@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from ipyagent import schema
 from ipyagent.plaintext import strip_escapes
@@ -26,8 +26,16 @@ from ipyagent.ui.transcribe.step import (
     transcribe_unsent,
 )
 
+WayOn = Literal["continue", "try-again"]
+
 _GO_ON = "`%agent Continue` goes on from here"
-_TRY_AGAIN = "To try again, run the cell again."
+_WAYS_ON: Final[dict[WayOn | None, str]] = {
+    "continue": f" {_GO_ON}.",
+    "try-again": " To try again, run the cell again.",
+}
+_LIMITS = frozenset(
+    {schema.StopReason.MAX_STEPS, schema.StopReason.MAX_SECONDS, schema.StopReason.MAX_TOKENS}
+)
 _LIMIT = f"Stopped here: the {{}} was reached. {_GO_ON}; {{}} raises it."
 _ENDINGS: Final = {
     schema.StopReason.MAX_STEPS: _LIMIT.format("limit of steps", "--max-steps"),
@@ -276,8 +284,8 @@ def _ending(run: schema.Run, answer: int | None) -> transcript.Ending | None:
     """Return why the run is not all that was asked for; None if it finished or still runs."""
     if run.error:
         title, _, text = strip_escapes(run.error).strip().partition("\n")
-        if _lacks_reply(run):  # what it had done is not to be done again
-            text += f" {_GO_ON}." if run.executions else f" {_TRY_AGAIN}"
+        if _lacks_reply(run):
+            text += _WAYS_ON[way_on(run)]
         return transcript.Ending(title=title, text=text.strip(), tone="error")
     title = "" if run.stop_reason is None else _ENDINGS.get(run.stop_reason, "")
     if run.stop_reason is schema.StopReason.DENIED and answer is not None:
@@ -286,6 +294,13 @@ def _ending(run: schema.Run, answer: int | None) -> transcript.Ending | None:
     if run.stop_reason is schema.StopReason.MAX_TOKENS and finish == "length":
         title = f"The reply was cut: it reached the model's own limit. {_GO_ON}."
     return transcript.Ending(title=title) if title else None
+
+
+def way_on(run: schema.Run) -> WayOn | None:
+    """Return how to go on after a limit, or a request without a reply; nothing is done twice."""
+    if run.stop_reason in _LIMITS:
+        return "continue"
+    return ("continue" if run.executions else "try-again") if _lacks_reply(run) else None
 
 
 def _lacks_reply(run: schema.Run) -> bool:

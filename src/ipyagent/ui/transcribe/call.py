@@ -211,7 +211,36 @@ def transcribe_call(
         approval=_approval(execution, approval_id) if is_asked and approval_id else None,
         late=late,
         gist=gist,
+        proposal=_proposal(execution),
     )
+
+
+def _proposal(execution: schema.ToolExecution) -> transcript.Proposal | None:
+    """Return the change of an open notebook that a call proposes."""
+    preview = execution.preview
+    if preview is None or (place := preview.cell) is None:
+        return None
+    title, about = "a change of this cell", f"the change of {preview.place}"
+    if place.side != "changed":
+        title, about = f"a new {place.kind} cell", f"the new {place.kind} cell, {preview.place}"
+    return transcript.Proposal(place=place, title=title, about=about)
+
+
+_RUNNERS = frozenset({"run_python", "python_script", "run_shell"})
+_PYTHON = frozenset({"", "python", "python3", "ipython", "ipython3", "py"})
+_SHELL = frozenset({"bash", "sh", "shell"})
+
+
+def source_of(call: transcript.Call) -> str:
+    """Return the code that a call ran as a cell; "" without success, or if no cell runs it."""
+    preview, action = call.request.preview, call.request.arguments.get("action", "run")
+    has_run = call.status is schema.ToolStatus.SUCCESS and not call.is_dry and action == "run"
+    if call.name not in _RUNNERS or not has_run or not preview or preview.kind != "code":
+        return ""
+    code, language = preview.text.rstrip(), preview.language.lower()
+    if language in _SHELL:
+        return f"%%bash\n{code}"
+    return code if language in _PYTHON else ""
 
 
 def call_glyph(execution: schema.ToolExecution) -> tuple[str, str]:
