@@ -217,6 +217,8 @@ class ToolContext:
     """Returns the signature of a call that the user approved."""
     recorded: Mapping[str, ToolExecution] = field(default_factory=dict)
     """The results of calls that a replay does not repeat, by the ids of the calls."""
+    edit_seconds: float = 300.0
+    """Seconds from an approval until its call must have begun."""
     planning: bool = False
     """True if calls are steps of a plan, so that one may depend on what another will have made."""
 
