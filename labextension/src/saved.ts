@@ -10,7 +10,7 @@ import { button } from './view/form';
 import { host } from './view/host';
 import { sanitizeCard } from './view/sanitize';
 import { askAnew, cellSource, keepCells, runChanged, toCell, tryAgain } from './view/toCell';
-import { serveNumbers } from './view/trace';
+import { serveLinks } from './view/trace';
 import { UndoView } from './view/undo';
 
 const RUNNERS = ['run_python', 'python_script', 'run_shell'];
@@ -27,7 +27,7 @@ export function savedCard(
     fragment.querySelector<HTMLElement>('.ipyagent-card') ??
     h('div', { class: 'ipyagent-card' }, fragment);
   serveListings(card);
-  serveNumbers(card);
+  serveLinks(card);
   try {
     if (run !== null) {
       addOwn(card, run);

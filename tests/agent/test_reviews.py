@@ -133,7 +133,10 @@ def test_a_question_stays_open_and_an_approval_ends_after_its_time(
         lab.environment.approvals.decide(lab.watcher.asked[0].id, YES)
 
     def heard(event: Event) -> None:
-        if isinstance(event, ApprovalDecided) and event.call_id == lab.watcher.asked[1].subject.call.id:
+        if (
+            isinstance(event, ApprovalDecided)
+            and event.call_id == lab.watcher.asked[1].subject.call.id
+        ):
             clock.loop.call_soon(approve_first)
 
     monkeypatch.setattr(Reviewer, "decide", staticmethod(decide))

@@ -332,6 +332,28 @@ def test_a_page_opens_a_variable_whose_own_code_does_not_run(fresh: Kernel) -> N
     assert fresh.value("called") == "[]"
 
 
+def test_a_page_opens_a_variable_while_a_question_waits(fresh: Kernel, tmp_path: Path) -> None:
+    """Its cell is running, but no code is."""
+    tab, page, asked = Tab(fresh, "one"), Page(fresh, decision=""), list[str]()
+    run(fresh, "rows = [11, 12]", tab)
+
+    def on_moment(_page: Page, moment: Message) -> None:
+        if moment["type"] == "asked":
+            asked.append(moment["approval_id"])
+            tab.say({"type": "ask", "id": 1, "what": "variable", "text": "rows"})
+
+    def listen(message: Message) -> None:
+        page(message)
+        tab(message)
+        if asked and "reply" in tab.types():
+            page.decide(asked.pop(), "deny")
+
+    page.on_moment = on_moment
+    option = script(tmp_path, python("rows.append(13)"), "Left as it is.")
+    fresh.run(f"%%agent {option}\nAdd a row.", page=listen)
+    assert "11\n  12" in tab.value(1)["html"]
+
+
 def test_a_page_finds_sessions_by_their_prompts(fresh: Kernel, tmp_path: Path) -> None:
     tab = Tab(fresh, "one")
     option = script(tmp_path, "Done.", "Done.")

@@ -267,6 +267,23 @@ def test_the_question_lists_variables_files_and_the_rest():
     )  # fmt: skip
 
 
+def names_in(execution: s.ToolExecution) -> list[str]:
+    soup = BeautifulSoup(run_html(one_call(execution)), "html.parser")
+    return [tag.get_text() for tag in soup.select(".ia-name")]
+
+
+def test_a_page_can_open_the_variables_that_are_there_by_their_names():
+    kinds: tuple[Any, ...] = ("created", "changed", "deleted")
+    changes = [s.VariableChange(name=each, change=each, type="int") for each in kinds]
+    odd = s.VariableChange(name="odd\u202e", change="changed", type="int")
+    variables = (*changes, odd)
+    # What would be created is not there yet, what was deleted is not there any more.
+    waiting = asked(rehearsal=REHEARSAL.model_copy(update={"variables": variables}))
+    assert names_in(waiting) == ["changed", "deleted"]
+    ran = done(waiting.call, "", result=s.ToolResult(variables=variables))
+    assert names_in(ran) == ["created", "changed"]
+
+
 def test_changed_cells_are_shown_before_the_decision_and_after_it():
     cells = "-qty[3]  4\n+qty[3]  99"
     change = RATIO.model_copy(update={"summary": "qty: 1 value changed", "cells": cells})

@@ -244,6 +244,25 @@ def test_a_change_of_a_cell_that_waits_is_told_by_itself(
     assert words_of(approval["change"]).startswith(shown.strip())
 
 
+def test_all_pages_know_which_cells_the_run_has_inserted(kernel: Kernel):
+    """A new cell is proposed below them, also by a page that did not insert them."""
+    events: list[s.Event] = []
+    for name, cell in (("insert_cell", "new"), ("edit_cell", "old"), ("insert_cell", "")):
+        execution = s.ToolExecution(call=call(f"c{len(events)}", name, {}))
+        events += called(execution)
+        ended = events[-1].execution
+        result = ended.result.model_copy(update={"cell": cell})
+        events[-1] = s.ToolFinished(step=1, execution=ended.model_copy(update={"result": result}))
+    waiting = s.ToolExecution(call=call("w", "insert_cell", {"source": "1"}), sensitive=True)
+    events += [
+        s.ToolStarted(step=1, execution=waiting),
+        s.ApprovalRequested(step=1, call_id="w", approval_id="a1"),
+    ]
+    kernel.draw(started("r"), s.StepStarted(step=1), *events)
+    (approval,) = kernel.told()["approvals"]
+    assert approval["inserted"] == ["new"]
+
+
 def test_the_newest_run_has_its_tasks_told(kernel: Kernel):
     todos = [{"content": "Look", "status": "completed"}, {"content": "Plot"}]
     execution = s.ToolExecution(call=call("t", "todo_write", {"todos": todos}))

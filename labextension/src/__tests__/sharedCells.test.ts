@@ -4,14 +4,12 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import {
   codeCell,
   insertCells,
-  Inserted,
   placeOfCall,
   readCells,
   replaceSource,
   setOutputs,
   WantedRuns
 } from '../lab/sharedCells';
-import type { Overview } from '../protocol';
 import { askAbout } from './story';
 
 let notebook: YNotebook;
@@ -312,20 +310,5 @@ describe('the place of a new cell', () => {
   ])('that %j asks for after %j is %j', (asking, inserted, expected) => {
     expect(place('insert_cell', {}, asking, inserted)).toBe(expected);
     expect(place('insert_cell', { index: null }, asking, inserted)).toBe(expected);
-  });
-
-  it('is below those of the same run only', () => {
-    const overview = (id: string, live: boolean) => ({ runs: [{ id, live }] }) as Overview;
-    const inserted = new Inserted();
-    inserted.add(overview('r1', true), 'c1');
-    inserted.add(overview('r2', true), 'c2');
-    inserted.add(overview('r2', true), 'c3');
-    inserted.add(overview('r2', false), 'c4');
-    inserted.add(null, 'c5');
-    expect([inserted.by('r1'), inserted.by('r2'), inserted.by('r3')]).toEqual([
-      ['c1'],
-      ['c2', 'c3'],
-      []
-    ]);
   });
 });

@@ -15,7 +15,6 @@ import type { Links } from './links';
 import {
   codeCell,
   insertCells,
-  Inserted,
   Kind,
   type Notebook,
   Output,
@@ -40,7 +39,7 @@ interface RequestDetails {
 }
 
 /** Read and change open notebooks for the kernel. Nothing is saved here. */
-function serveRequests(links: Links, inserted: Inserted): void {
+function serveRequests(links: Links): void {
   /** Run a cell that was changed, if the user has approved that too. */
   const runApproved = (panel: NotebookPanel, id: string, change: string): void => {
     if (toRun.take(change, links.all.flatMap(listSteps))) {
@@ -51,7 +50,6 @@ function serveRequests(links: Links, inserted: Inserted): void {
     cells: panel => ({ path: panel.context.path, cells: readCells(sharedNotebook(panel)) }),
     insert: (panel, { index, kind, source }) => {
       const [id] = insertCells(sharedNotebook(panel), index, kind, [source]);
-      inserted.add(links.of(panel)?.overview, id);
       mark(panel, id);
       runApproved(panel, id, nameChange(panel, '', source));
       return { id, index };
@@ -116,8 +114,6 @@ interface ProposedCall extends Waiting {
   readonly call: AskedCall;
   /** The path of the notebook to change. */
   readonly path: string;
-  /** The ids of the cells that its run has inserted. */
-  readonly inserted: readonly string[];
 }
 
 /** Draws one proposal in the layout of a cell, with which it moves. */
@@ -136,11 +132,15 @@ class Proposal {
   /** Draw it at its current place: cells are added, moved and deleted. */
   update(): void {
     const { widgets } = this.panel.content;
-    const { approval, call, inserted } = this.waiting;
+    const { approval, call } = this.waiting;
     const cells = widgets.map(({ model }) => model.id);
     const place: CallPlace | null = this.changed
       ? { cellId: this.changed.cellId, side: 'changed' }
-      : placeOfCall(call, { cells, agentCell: approval.cell_id, inserted });
+      : placeOfCall(call, {
+          cells,
+          agentCell: approval.cell_id,
+          inserted: approval.inserted
+        });
     const cell = widgets.find(({ model }) => model.id === place?.cellId);
     if (place === null || cell === undefined) {
       this.remove();
@@ -213,10 +213,7 @@ class Proposals {
   /** The proposals in each view of a notebook. */
   private drawn = new Map<NotebookPanel, Map<string, Proposal>>();
 
-  constructor(
-    private links: Links,
-    private inserted: Inserted
-  ) {
+  constructor(private links: Links) {
     links.forEachNotebook(panel => this.add(panel));
     links.changed.connect(() => this.update());
   }
@@ -252,13 +249,13 @@ class Proposals {
 
   private listProposed(): ProposedCall[] {
     return listWaiting(this.links).flatMap(waiting => {
-      const { asked, run_id: runId } = waiting.approval;
+      const { asked } = waiting.approval;
       const call = asked.calls.at(0);
       if (call === undefined || asked.is_plan || !TOOLS.includes(call.name)) {
         return [];
       }
       const path = this.resolveTarget(waiting.panel.context.path, call.request.arguments.path);
-      return [{ ...waiting, call, path, inserted: this.inserted.by(runId) }];
+      return [{ ...waiting, call, path }];
     });
   }
 
@@ -276,7 +273,6 @@ class Proposals {
 
 /** Let tools change open notebooks, and show changes that wait for a decision. */
 export function serveNotebooks(links: Links): void {
-  const inserted = new Inserted();
-  serveRequests(links, inserted);
-  new Proposals(links, inserted);
+  serveRequests(links);
+  new Proposals(links);
 }

@@ -4,7 +4,7 @@
  */
 import type { YCellType, YCodeCell, YNotebook } from '@jupyter/ydoc';
 
-import type { AskedCall, Overview } from '../protocol';
+import type { AskedCall } from '../protocol';
 import type { CellSource } from '../view/host';
 
 /** The part of JupyterLab's documents that its interface leaves out. */
@@ -294,22 +294,5 @@ export class WantedRuns {
     const step = this.steps.get(change);
     this.steps.delete(change);
     return step !== undefined && steps.includes(step);
-  }
-}
-
-export class Inserted {
-  private cells = new Map<string, string[]>();
-
-  /** Record a cell that the live run has inserted. */
-  add(overview: Overview | null | undefined, cellId: string): void {
-    const run = overview?.runs.findLast(({ live }) => live);
-    if (run !== undefined) {
-      this.cells.set(run.id, [...this.by(run.id), cellId]);
-    }
-  }
-
-  /** Return the ids of the cells that a run has inserted. */
-  by(runId: string): readonly string[] {
-    return this.cells.get(runId) ?? [];
   }
 }

@@ -226,12 +226,13 @@ class Dispatcher:
             self._finish_call(
                 call.id, ToolStatus.SUCCESS, ToolResult(output=self.context.dry_run or "")
             )
-        elif execution.decision is not None or await self._rehearse_or_ask(call, checked):
-            if await self._wait_for_turn(call, is_asked=execution.decision is None):
-                # Read from the call again: what runs is what was approved.
-                await self._execute_call(
-                    call, checked.tool, checked.tool.check_arguments(call.arguments)
-                )
+        elif (
+            execution.decision is not None or await self._rehearse_or_ask(call, checked)
+        ) and await self._wait_for_turn(call, is_asked=execution.decision is None):
+            # Read from the call again: what runs is what was approved.
+            await self._execute_call(
+                call, checked.tool, checked.tool.check_arguments(call.arguments)
+            )
 
     async def _wait_for_turn(self, call: ToolCall, *, is_asked: bool) -> bool:
         """Wait for the changes before a call; if its approval is too old by then, it fails."""

@@ -417,6 +417,8 @@ class ModelChoice:
 ENDING_SECONDS = 2
 """How long a cell may take to end once its run is drawn as finished."""
 
+BUSY = "a cell is running; try again when it is done"
+
 
 class Notebook:
     """The parts that `%%agent` cells of one kernel share; `pages` is None outside of a kernel."""
@@ -497,7 +499,7 @@ class Notebook:
     def _between_cells(self) -> Iterator[None]:
         lock = state_of(self.shell).cell_lock
         if not lock.acquire(timeout=ENDING_SECONDS):
-            raise BusyError("a cell is running; try again when it is done")
+            raise BusyError(BUSY)
         try:
             yield
         finally:
@@ -516,10 +518,19 @@ class Notebook:
     def _describe_for_page(self, message: Message) -> JsonDict:
         """Return what a model would read of a variable: it computes nothing."""
         name = str(message.get("text"))
-        with self._between_cells():
+
+        def describe_now() -> str:
             known = self.environment.namespace.variables()
-            text = describe(name, known[name], detail=True) if name in known else "It is gone."
-        return {"html": pre(text)}
+            return describe(name, known[name], detail=True) if name in known else "It is gone."
+
+        main = self.pages.desk.between_calls() if self.pages else None
+        if main is None:
+            with self._between_cells():
+                return {"html": pre(describe_now())}
+        try:
+            return {"html": pre(main.post(describe_now).result(ENDING_SECONDS))}
+        except TimeoutError:
+            raise BusyError(BUSY) from None
 
     def _suggest_for_page(self, _message: Message) -> JsonDict:
         """Return requests that fit the variables and files; none without any."""

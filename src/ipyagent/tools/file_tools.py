@@ -50,8 +50,9 @@ PathCheck = Callable[[str], object]
 class FileEditTools:
     """The tools that change files.
 
-    A preview is remembered until its call runs. If the file has changed in between, the call fails:
-    nobody approved its present effect. Only an approved call runs; no tool lets a model approve one.
+    A preview is remembered until its call runs. If the file has changed in between, the call
+    fails: nobody approved its present effect. Only an approved call runs; no tool lets a model
+    approve one.
     """
 
     def __init__(

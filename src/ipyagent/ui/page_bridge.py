@@ -42,6 +42,7 @@ from ipyagent.agent.session.session import Session
 from ipyagent.errors import AgentError, SessionError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import Message, Page, Pages
+from ipyagent.kernel.threads import MainThread
 from ipyagent.plaintext import seconds
 from ipyagent.schema.runs import progress
 from ipyagent.store.journal import Journal
@@ -272,6 +273,8 @@ def _step_of(digest: _Digest) -> str:
 def _approvals(feed: Feed) -> Iterator[messages.PendingApproval]:
     """Yield what a run waits for: calls of its newest step (earlier ones do not), or its plan."""
     transcript = feed.transcript
+    made = [each.result for each in feed.run.executions if each.call.name == "insert_cell"]
+    inserted = tuple([each.cell for each in made if each and each.cell])
     for call in transcript.steps[-1].calls if transcript.steps else ():
         if call.approval:
             about = "a question" if call.question else reveal(call.name)
@@ -283,6 +286,7 @@ def _approvals(feed: Feed) -> Iterator[messages.PendingApproval]:
                 html=call_html(call),
                 asked=asked_call(call),
                 change=change_html(call),
+                inserted=inserted,
             )
     if plan := transcript.plan:
         yield from _asked_plan(plan, feed.run.id, feed.cell_id)
@@ -380,6 +384,11 @@ class PageBridge:
         if feed in self._feeds:
             self._feeds.remove(feed)
             self.publish_soon()
+
+    def between_calls(self) -> MainThread | None:
+        """Return what runs jobs between the calls of a run that is on; None without one."""
+        mains = (feed.main for feed in self._feeds)
+        return next((each for each in mains if each and not each.closed), None)
 
     def draw_sessions(self, session: Session | None, found: OverviewContext) -> JsonDict:
         """Return sessions that were found as blocks, beside the current one."""

@@ -147,11 +147,15 @@ class Result(Model):
 
 
 class EffectLine(Model):
-    """One thing that a call would change, in words; a file perhaps with its diff."""
+    """One thing that a call would change, in words; a file perhaps with its diff.
+
+    `variable` is the name with which the text begins, of a variable that can be described.
+    """
 
     change: Change
     text: str
     diff: str = ""
+    variable: str = ""
 
 
 class Effects(Model):
