@@ -124,7 +124,7 @@ class CallRequest(Model):
     """The full request of a call.
 
     `arguments` are all of them, `shown` those that the preview does not show. `is_exact_folded`: a
-    diff shows some of them in other words.
+    diff or the name of a cell shows some of them in other words.
     """
 
     arguments: JsonDict
