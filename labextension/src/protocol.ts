@@ -500,12 +500,21 @@ export interface SayToRun {
  * Or it asks to take a run back; with `dry_run`, only what that would do. Or for the models, once
  * `model` answers the next prompts; or for requests that fit the variables and files; or for the
  * run as plain cells. Or it says that the cell, which it runs next, asks the model. Or for the
- * variable called `text`, or the sessions with it.
+ * variable called `text`, names with which that goes on, or the sessions with it.
  */
 export interface Ask {
   type: 'ask';
   id: number;
-  what: 'bundle' | 'undo' | 'models' | 'requests' | 'freeze' | 'fresh' | 'variable' | 'sessions';
+  what:
+    | 'bundle'
+    | 'undo'
+    | 'models'
+    | 'requests'
+    | 'freeze'
+    | 'fresh'
+    | 'variable'
+    | 'complete'
+    | 'sessions';
   text: string;
   run_id: string | null;
   cell_id: string | null;

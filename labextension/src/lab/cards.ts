@@ -217,6 +217,10 @@ export function serveCards(links: Links): void {
     const reply = await link?.ask<{ html?: string; problem?: string }>('variable', { text: name });
     return reply?.html ?? reply?.problem ?? NO_CONNECTION;
   };
+  host.complete = async (from, text) => {
+    const reply = await linkOf(links, from)?.ask<{ names: string[] } | null>('complete', { text });
+    return reply?.names ?? [];
+  };
   host.chooseModel = from => chooseModel(linkOf(links, from));
 }
 

@@ -32,6 +32,8 @@ interface Host {
   runCells: ((from: Element, ids: readonly string[]) => string | null) | null;
   /** Returns the description of a variable of the kernel as HTML. */
   describe: ((from: Element, name: string) => Promise<string>) | null;
+  /** Returns names with which a mention may go on; none without a connection. */
+  complete: ((from: Element, mention: string) => Promise<readonly string[]>) | null;
   /** Lets the user choose the model of the next prompts; returns whether one was chosen. */
   chooseModel: ((from: Element) => Promise<boolean>) | null;
   /**
@@ -50,6 +52,7 @@ export const host: Host = {
   runAgain: null,
   runCells: null,
   describe: null,
+  complete: null,
   chooseModel: null,
   undo: null
 };

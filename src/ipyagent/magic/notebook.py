@@ -417,6 +417,9 @@ class ModelChoice:
 ENDING_SECONDS = 2
 """How long a cell may take to end once its run is drawn as finished."""
 
+NAMES = 8
+"""Names that a page lists below a field."""
+
 BUSY = "a cell is running; try again when it is done"
 
 
@@ -435,6 +438,7 @@ class Notebook:
             answers = {
                 "undo": self._undo_for_page,
                 "variable": self._describe_for_page,
+                "complete": self._complete_for_page,
                 "requests": self._suggest_for_page,
                 "freeze": self._freeze_for_page,
             }
@@ -531,6 +535,13 @@ class Notebook:
             return {"html": pre(main.post(describe_now).result(ENDING_SECONDS))}
         except TimeoutError:
             raise BusyError(BUSY) from None
+
+    def _complete_for_page(self, message: Message) -> JsonDict:
+        """Return names of variables and files with which a mention may go on."""
+        from ipyagent.magic.completions import complete  # it completes in this notebook
+
+        _, found = complete("body", str(message.get("text")))
+        return {"names": [each.text for each in found[:NAMES]]}
 
     def _suggest_for_page(self, _message: Message) -> JsonDict:
         """Return requests that fit the variables and files; none without any."""

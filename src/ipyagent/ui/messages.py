@@ -448,13 +448,21 @@ class Ask(Model):
     Or it asks to take a run back; with `dry_run`, only what that would do. Or for the models, once
     `model` answers the next prompts; or for requests that fit the variables and files; or for the
     run as plain cells. Or it says that the cell, which it runs next, asks the model. Or for the
-    variable called `text`, or the sessions with it.
+    variable called `text`, names with which that goes on, or the sessions with it.
     """
 
     type: Literal["ask"] = "ask"
     id: int
     what: Literal[
-        "bundle", "undo", "models", "requests", "freeze", "fresh", "variable", "sessions"
+        "bundle",
+        "undo",
+        "models",
+        "requests",
+        "freeze",
+        "fresh",
+        "variable",
+        "complete",
+        "sessions",
     ] = "bundle"
     text: str = ""
     run_id: str | None = None

@@ -22,6 +22,8 @@ page → kernel   {type: "follow", run_id}              draw this run too, from 
                                                       the cell, which runs next, asks the model: {}
                 {type: "ask", id, what: "variable", text}
                                                       the description of a variable: {html}
+                {type: "ask", id, what: "complete", text}
+                                                      names with which a mention goes on: {names}
                 {type: "ask", id, what: "sessions", text}
                                                       sessions with that text: {set, order}
 """
