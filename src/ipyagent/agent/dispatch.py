@@ -226,28 +226,17 @@ class Dispatcher:
             self._finish_call(
                 call.id, ToolStatus.SUCCESS, ToolResult(output=self.context.dry_run or "")
             )
-        elif (
-            execution.decision is not None or await self._rehearse_or_ask(call, checked)
-        ) and await self._wait_for_turn(call, is_asked=execution.decision is None):
+        elif execution.decision is not None or await self._rehearse_or_ask(call, checked):
+            is_asked = execution.decision is None
+            try:
+                await self.context.wait_for(self._earlier.get(call.id), call, is_asked=is_asked)
+            except ApprovalExpiredError as error:
+                self._finish_call(call.id, ToolStatus.FAILED, error_result(error))
+                return
             # Read from the call again: what runs is what was approved.
             await self._execute_call(
                 call, checked.tool, checked.tool.check_arguments(call.arguments)
             )
-
-    async def _wait_for_turn(self, call: ToolCall, *, is_asked: bool) -> bool:
-        """Wait for the changes before a call; if its approval is too old by then, it fails."""
-        loop, seconds = asyncio.get_running_loop(), self.context.edit_seconds
-        approved_at = loop.time()
-        if earlier := self._earlier.get(call.id):
-            await asyncio.wait(earlier)
-        is_too_old = is_asked and loop.time() - approved_at > seconds
-        if is_too_old:
-            error = ApprovalExpiredError(
-                f"{call.name}: approved more than {seconds:g} s ago, so nothing was done; "
-                "call it again"
-            )
-            self._finish_call(call.id, ToolStatus.FAILED, error_result(error))
-        return not is_too_old
 
     async def _rehearse_or_ask(self, call: ToolCall, checked: CheckedCall) -> bool:
         """Return whether the user approved the call; if it need not be run, set its result.

@@ -13,7 +13,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 
@@ -417,10 +418,8 @@ class ModelChoice:
 ENDING_SECONDS = 2
 """How long a cell may take to end once its run is drawn as finished."""
 
-NAMES = 8
-"""Names that a page lists below a field."""
-
-BUSY = "a cell is running; try again when it is done"
+_COMPLETIONS = "ipyagent.magic.completions"
+"""It imports this module."""
 
 
 class Notebook:
@@ -438,7 +437,7 @@ class Notebook:
             answers = {
                 "undo": self._undo_for_page,
                 "variable": self._describe_for_page,
-                "complete": self._complete_for_page,
+                "complete": lambda message: import_module(_COMPLETIONS).complete_for_page(message),
                 "requests": self._suggest_for_page,
                 "freeze": self._freeze_for_page,
             }
@@ -503,7 +502,7 @@ class Notebook:
     def _between_cells(self) -> Iterator[None]:
         lock = state_of(self.shell).cell_lock
         if not lock.acquire(timeout=ENDING_SECONDS):
-            raise BusyError(BUSY)
+            raise BusyError("a cell is running; try again when it is done")
         try:
             yield
         finally:
@@ -521,27 +520,19 @@ class Notebook:
 
     def _describe_for_page(self, message: Message) -> JsonDict:
         """Return what a model would read of a variable: it computes nothing."""
-        name = str(message.get("text"))
-
-        def describe_now() -> str:
-            known = self.environment.namespace.variables()
-            return describe(name, known[name], detail=True) if name in known else "It is gone."
-
+        job = partial(self._describe, str(message.get("text")))
         main = self.pages.desk.between_calls() if self.pages else None
-        if main is None:
-            with self._between_cells():
-                return {"html": pre(describe_now())}
-        try:
-            return {"html": pre(main.post(describe_now).result(ENDING_SECONDS))}
-        except TimeoutError:
-            raise BusyError(BUSY) from None
+        if main is not None:
+            with suppress(TimeoutError):
+                found: JsonDict = main.post(job).result(ENDING_SECONDS)
+                return found
+        with self._between_cells():
+            return job()
 
-    def _complete_for_page(self, message: Message) -> JsonDict:
-        """Return names of variables and files with which a mention may go on."""
-        from ipyagent.magic.completions import complete  # it completes in this notebook
-
-        _, found = complete("body", str(message.get("text")))
-        return {"names": [each.text for each in found[:NAMES]]}
+    def _describe(self, name: str) -> JsonDict:
+        known = self.environment.namespace.variables()
+        text = describe(name, known[name], detail=True) if name in known else "It is gone."
+        return {"html": pre(text)}
 
     def _suggest_for_page(self, _message: Message) -> JsonDict:
         """Return requests that fit the variables and files; none without any."""

@@ -378,11 +378,8 @@ class RunTask:
         hidden_notices = () if self.prompt == self.request.prompt else (HIDDEN_FROM_PROMPT,)
         own = (*self.request.notices, *self.notes, *self.folder_permissions.notices())
         standing = (*own, *imports.shadowing_notices())
-        return (
-            *self.request.one_time_notices,
-            *self.session.take_notices(standing),
-            *hidden_notices,
-        )
+        lasting = self.session.take_notices(standing)
+        return (*self.request.one_time_notices, *lasting, *hidden_notices)
 
 
 @without_interrupts
