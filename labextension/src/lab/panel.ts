@@ -149,13 +149,6 @@ class Controller {
     }
   }
 
-  /** Return the description of a variable as HTML. */
-  async describe(name: string): Promise<string> {
-    const { current } = this.links;
-    const reply = await current?.ask<Reply>('variable', { text: name });
-    return reply?.html ?? reply?.problem ?? '';
-  }
-
   /** Return the sessions with that text in a prompt or their name. */
   async find(text: string): Promise<Blocks> {
     const found = await this.links.current?.ask<Blocks | null>('sessions', { text });

@@ -448,8 +448,8 @@ class Ask(Model):
     Or it asks to take a run back; with `dry_run`, only what that would do. Or for the models, once
     `model` answers the next prompts; or for requests that fit the variables and files; or for the
     run as plain cells. Or it says that the cell, which it runs next, asks the model. Or for the
-    variable called `text`, or the sessions with it. Or it goes on with the session `text`, or with
-    a new one.
+    variable called `text`, names with which that goes on, or the sessions with it. Or it goes on
+    with the session `text`, or with a new one.
     """
 
     type: Literal["ask"] = "ask"
@@ -462,6 +462,7 @@ class Ask(Model):
         "freeze",
         "fresh",
         "variable",
+        "complete",
         "sessions",
         "session",
     ] = "bundle"

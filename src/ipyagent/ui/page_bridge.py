@@ -22,6 +22,8 @@ page → kernel   {type: "follow", run_id}              draw this run too, from 
                                                       the cell, which runs next, asks the model: {}
                 {type: "ask", id, what: "variable", text}
                                                       the description of a variable: {html}
+                {type: "ask", id, what: "complete", text}
+                                                      names with which a mention goes on: {names}
                 {type: "ask", id, what: "sessions", text}
                                                       sessions with that text: {set, order}
                 {type: "ask", id, what: "session", text}
@@ -45,6 +47,7 @@ from ipyagent.agent.session.session import Session
 from ipyagent.errors import AgentError, SessionError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import Message, Page, Pages
+from ipyagent.kernel.threads import MainThread
 from ipyagent.plaintext import seconds
 from ipyagent.schema.runs import progress
 from ipyagent.store.journal import Journal
@@ -384,6 +387,11 @@ class PageBridge:
         if feed in self._feeds:
             self._feeds.remove(feed)
             self.publish_soon()
+
+    def between_calls(self) -> MainThread | None:
+        """Return what runs jobs between the calls of a run that is on; None without one."""
+        mains = (feed.main for feed in self._feeds)
+        return next((each for each in mains if each and not each.closed), None)
 
     def draw_sessions(self, session: Session | None, found: OverviewContext) -> JsonDict:
         """Return sessions that were found as blocks, beside the current one."""
