@@ -18,10 +18,10 @@ LOOKS = {"IPYAGENT_AGENT__LOOK_FREELY": "true", "IPYAGENT_AGENT__REHEARSE_SECOND
 
 FORBID = """
 from ipyagent.rehearsal import system
-from ipyagent.tools.sandbox import seccomp
+from ipyagent.tools.sandbox import bubblewrap
 system.forbid_new_privileges()
-system.filter_calls(seccomp.build_filter())
-del system, seccomp
+system.filter_calls(bubblewrap.build_filter())
+del system, bubblewrap
 """
 """Makes a kernel a place where namespaces are refused, as Docker does."""
 

@@ -38,7 +38,7 @@ from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
 from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.rehearsed import UNTRIED, RehearsalContext, Rehearsed
 from ipyagent.tools.reports import judge_report
-from ipyagent.tools.sandbox import bubblewrap, seccomp
+from ipyagent.tools.sandbox import bubblewrap
 from ipyagent.tools.sandbox.protected_paths import WorkspaceScan
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
@@ -87,7 +87,7 @@ def build_confinement(root: Path, method: Method = "namespaces") -> Confinement:
         hidden_files=tuple(guarded.hidden_files),
         hidden_folders=(STATE, *guarded.hidden_folders),
         state=STATE,
-        call_filter=seccomp.build_filter(processes=False, namespaces=method == "namespaces"),
+        call_filter=bubblewrap.build_filter(processes=False, namespaces=method == "namespaces"),
         variables=frozenset(bubblewrap.kept_variables()),
         method=method,
     )

@@ -27,7 +27,7 @@ from ipyagent.tools.file_change import Previews
 from ipyagent.tools.file_tools import file_tools, search_tools
 from ipyagent.tools.namespace_tools import QueryTool, find_authors, namespace_tools
 from ipyagent.tools.notebook_tools import NotebookTools, RunCellTool, check_not_open
-from ipyagent.tools.notes import note_tools, question_tool, todo_tool
+from ipyagent.tools.notes import ask_user, note_tools, todo_tool
 from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.sandbox import Sandbox
 from ipyagent.tools.scripts import ScriptRunner, shell_tools
@@ -211,7 +211,7 @@ class _BuiltInTools:
         if flags.notes:
             yield from note_tools(workspace, self._read_sources)
         yield todo_tool(self._read_sources)
-        yield question_tool()
+        yield ask_user
 
 
 CORE = frozenset(
