@@ -16,8 +16,6 @@ REASONS = {
     ("kernel/drivers.py", "_publish_status"): "frees the widgets of ipykernel 7.4; guarded",
     ("kernel/pages.py", "_msg_callback"): "handles messages without ending a cell; guarded",
     ("values/describe/library_objects.py", "_X"): "the matrix of AnnData; guarded",
-    ("values/describe/library_objects.py", "_divisions"): "the class that divides; guarded",
-    ("values/describe/library_objects.py", "_partitions"): "the partitions that are read; guarded",
     ("values/describe/libraries.py", "_crs"): "the projection of geometry; guarded",
     ("values/describe/libraries.py", "_df"): "a subclass's data without the subclass's methods",
     ("values/describe/libraries.py", "_from_pydf"): "a subclass's data as polars' own class",

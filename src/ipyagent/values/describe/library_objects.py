@@ -8,10 +8,8 @@ subclass may run the user's code.
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
@@ -131,14 +129,11 @@ def _describe_array(array: _Object) -> str:
 
 # Collections of Dask ------------------------------------------------------------------------------
 
-_DIVIDED_LIKE_INPUT = {"Binop", "Blockwise", "Elemwise", "MapPartitions", "Projection", "Unaryop"}
-"""Classes whose partitions are those of their input: others may compute to know them."""
-
 
 def _dask_frame(value: _Object) -> Facts:
-    divisions = own_attributes(value.expr).get("divisions")
+    divisions = _read_divisions(value)
     ends = []
-    if type(divisions) is tuple and divisions[:1] not in ((), (None,)):
+    if divisions[:1] not in ((), (None,)):
         ends = [f"divisions: {label_text(divisions[0])} to {label_text(divisions[-1])}"]
     return Facts(_dask_words(value), (value.columns, value.dtypes), ends)
 
@@ -149,29 +144,14 @@ def _dask_series(value: _Object) -> Facts:
 
 
 def _dask_words(value: _Object) -> list[str | None]:
-    count = _count_partitions(value.expr)
-    return [None if count is None else plural(count, "partition"), _LAZY]
+    divisions = _read_divisions(value)
+    return [plural(len(divisions) - 1, "partition") if divisions else None, _LAZY]
 
 
-def _count_partitions(expr: _Object) -> int | None:
-    """Return the number of partitions, if the expression holds it, or the one that it maps."""
-    while is_library_class(type(expr), "dask"):
-        held = own_attributes(expr)
-        made_of: _Object = held.get("operands", ())
-        by_name: dict[str, _Object] = dict(zip(type(expr)._parameters, made_of, strict=False))
-        if type(divisions := held.get("divisions")) is tuple:
-            return len(divisions) - 1
-        if type(chosen := by_name.get("_partitions") or by_name.get("partitions")) is list:
-            return len(chosen)
-        count = by_name.get("npartitions") or by_name.get("new_partitions")
-        if type(count) is int:
-            return count
-        if type(parts := by_name.get("iterables")) is list:
-            return len(parts[0])
-        if type(expr)._divisions.__qualname__.partition(".")[0] not in _DIVIDED_LIKE_INPUT:
-            break
-        expr = next(iter(made_of), None)
-    return None
+def _read_divisions(value: _Object) -> tuple[object, ...]:
+    """Return the divisions if a table has them at hand: Dask may compute to find them."""
+    found = own_attributes(value.expr).get("divisions")
+    return found if type(found) is tuple else ()
 
 
 def _dask_array(value: _Object) -> Facts:
@@ -183,7 +163,6 @@ def _dask_array(value: _Object) -> Facts:
 # Trees of HDF5 and zarr ---------------------------------------------------------------------------
 
 _DEPTH = 3  # of groups in groups
-_SCANNED = 2_000  # entries of a folder that are looked at
 _LOCAL = {"sec2", "stdio", "core", "direct", "windows"}
 """Drivers of HDF5 that read local files; others ask servers, or objects of the user's own."""
 
@@ -207,24 +186,9 @@ def _hdf5_node(value: _Object) -> Facts:
             return Facts([*words, one_line(file.driver)], name=name)
         if is_array:
             return Facts([*words, _describe_array(value), "not read"], name=name)
-        return Facts(words, entries=_list_tree(value, _hdf5_children), name=name)
+        return Facts(words, entries=_list_tree(value), name=name)
     finally:
         lock.release()
-
-
-def _hdf5_children(group: _Object) -> Iterator[tuple[str, object]]:
-    """Yield the nodes of a group by name; None for a link, which is not followed."""
-    for name in islice(group, _ENTRIES + 1):
-        is_here = type_name(type(group.get(name, getlink=True))) == "HardLink"
-        yield name, group[name] if is_here else None
-
-
-def _zarr_group(value: _Object) -> Facts:
-    return Facts(
-        [_name_store(value)],
-        entries=_list_tree(value, _zarr_children),
-        name=f" {preview('/' + value.path)}",
-    )
 
 
 def _name_store(value: _Object) -> str:
@@ -234,38 +198,21 @@ def _name_store(value: _Object) -> str:
     return f"in {preview(str(root))}" if is_path else f"in a {type_name(type(value.store))}"
 
 
-def _zarr_children(group: _Object) -> Iterator[tuple[str, object]]:
-    """Yield the nodes of a group by name, if its store is local."""
-    store, names = group.store, []
-    held = own_attributes(store) if is_library_class(type(store), "zarr") else {}
-    root: _Object = held.get("root")
-    if type_name(type(store)) == "LocalStore":
-        with os.scandir(root / group.path) as found:
-            names = [each.name for each in islice(found, _SCANNED) if each.is_dir()]
-    for name in sorted(names):
-        with suppress(KeyError):  # it is another folder
-            yield name, group[name]
+def _list_tree(group: _Object) -> list[str]:
+    return [*islice(_walk_tree(group, "", _DEPTH), _ENTRIES + 1)]
 
 
-_Children = Callable[[_Object], Iterator[tuple[str, object]]]
-
-
-def _list_tree(group: _Object, children: _Children) -> list[str]:
-    return [*islice(_walk_tree(group, children, "", _DEPTH), _ENTRIES + 1)]
-
-
-def _walk_tree(group: _Object, children: _Children, prefix: str, depth: int) -> Iterator[str]:
-    """Yield lines for the arrays below a group, and for its lowest groups."""
-    for name, node in children(group):
+def _walk_tree(group: _Object, prefix: str, depth: int) -> Iterator[str]:
+    """Yield lines for the arrays below a group, and for its lowest groups; no link is followed."""
+    for name in islice(group, _ENTRIES + 1):
         path = f"{prefix}{one_line(name)}"
-        if node is None:
+        if type_name(type(group.get(name, getlink=True))) != "HardLink":
             yield f"{path} (link)"
-        elif hasattr(node, "shape"):
+        elif hasattr(node := group[name], "shape"):
             yield f"{path}: {_describe_array(node)}"
         else:
-            below = _walk_tree(node, children, f"{path}/", depth - 1) if depth else iter(())
-            first = next(below, f"{path}/")
-            yield first
+            below = _walk_tree(node, f"{path}/", depth - 1) if depth else iter(())
+            yield next(below, f"{path}/")
             yield from below
 
 
@@ -493,7 +440,8 @@ ROWS = (
         find=lambda reader: Facts(["not read"], _ARROW(reader))),
     Row("xarray", "Dataset", _labelled_data),
     Row("xarray", "DataArray", _labelled_array),
-    Row("zarr", "Group", _zarr_group),
+    Row("zarr", "Group",
+        lambda group: Facts([_name_store(group)], name=f" {preview('/' + group.path)}")),
     Row("zarr", "Array",
         lambda array: Facts([_describe_array(array), _name_store(array), "not read"])),
     Row("h5py", "Group", _hdf5_node),
