@@ -379,7 +379,7 @@ def _call_line(call: transcript.Call) -> str:
         text_element("mark", "badge", call.badge),
         *map(_chip, call.gist.changes),
         "" if call.verdict == "looked" else verdict_html(call.verdict),
-        text_element("samp", "outcome", words.outcome_line(call)),
+        text_element("samp", "outcome", words.outcome_line(call) if call.outcome else ""),
         text_element("small", "duration", call.duration if is_long else ""),
     ]
     return " ".join(filter(None, parts))
@@ -418,7 +418,8 @@ def _call_body(call: transcript.Call, name: str) -> str:
         asked = text_element("p", "question", reveal(question.text))
         request = asked if is_asked else pre(words.question_text(question))
     else:
-        request = (_preview(preview) if preview else "") + pre(words.arguments_text(call.request))
+        request = _preview(preview) if preview else ""
+        request += pre(words.arguments_text(call.request)) if call.request.shown else ""
         if is_asked and call.request.is_exact_folded:
             exact = json.dumps(call.request.arguments, indent=2, ensure_ascii=False)
             request += details("exactly what is sent", pre(exact), 'class="ia-exact"')
