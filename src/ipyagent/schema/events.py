@@ -554,10 +554,10 @@ def advance(state: RunState | None, event: Event) -> RunState:
     earlier = state.totals if isinstance(event, StepStarted) else state.earlier
     if isinstance(event, RunStarted | PlanProposed):
         earlier = None
-    message, outputs = state.open_message, state.outputs
-    return RunState(
-        run, advance_message(message, event), earlier, decisions, advance_outputs(outputs, event)
-    )
+    outputs, message = state.outputs, advance_message(state.open_message, event)
+    if outputs or isinstance(event, ToolOutput):
+        outputs = advance_outputs(outputs, event)
+    return RunState(run, message, earlier, decisions, outputs)
 
 
 def advance_message(message: OpenMessage | None, event: Event) -> OpenMessage | None:

@@ -59,7 +59,8 @@ class Packed(Mapping[str, M], Generic[M]):
 
     def put(self, record_id: str, record: M) -> None:
         """Add a record as the newest; one with the same id is replaced."""
-        self.drop(record_id)
+        if record_id in self._packed:
+            self.drop(record_id)
         self._packed[record_id] = None
         self._live[record_id] = record
         if len(self._live) >= self._most + self._group:
