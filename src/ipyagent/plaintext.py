@@ -112,6 +112,8 @@ def excerpt(text: object, width: int) -> str:
 
 def spell(name: str) -> str:
     """Return a file's name with everything unprintable escaped as in Python's literals."""
+    if name.isprintable():
+        return name
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name
     )

@@ -343,6 +343,8 @@ def test_a_page_goes_on_with_another_session_or_a_new_one(fresh: Kernel, tmp_pat
     assert f"({first}): 3 messages" in tab.value(1)["text"]
     assert "no such session" in tab.value(2)["problem"]
     assert f"* {first}" in run(fresh, "%agent session list", tab)
+
+
 def test_a_page_opens_a_variable_and_completes_a_name_while_a_question_waits(
     fresh: Kernel, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -270,21 +270,17 @@ class ReplyMeter:
         self._held_finish: StreamChunk | None = None
 
     def split(self, chunk: StreamChunk) -> Iterator[StreamChunk]:
-        """Yield the chunk in small pieces; raise LimitReachedError at the limit."""
+        """Return the chunk in small pieces; after each of them `check_limits` may raise."""
         if chunk.type == "usage" and chunk.usage is not None:
             self._counted = chunk.usage.completion_tokens
         if chunk.type == "finish" and chunk.data == "length" and self.allowance.tokens is not None:
             self._held_finish = chunk  # by our limit or by the model's own
-            return
-        if len(chunk.data) <= PIECE_LENGTH:
-            yield self._truncate(chunk)
-            self._check_limits()
-            return
-        for start in range(0, len(chunk.data), PIECE_LENGTH):
-            yield self._truncate(
-                chunk.model_copy(update={"data": chunk.data[start : start + PIECE_LENGTH]})
-            )
-            self._check_limits()
+            return iter(())
+        pieces: Iterable[StreamChunk] = (chunk,)
+        if len(data := chunk.data) > PIECE_LENGTH:
+            texts = (data[at : at + PIECE_LENGTH] for at in range(0, len(data), PIECE_LENGTH))
+            pieces = (chunk.model_copy(update={"data": text}) for text in texts)
+        return map(self._truncate, pieces)
 
     def finish(self) -> Iterator[StreamChunk]:
         """Yield the rest of the reply; raise LimitReachedError if the allowance ended the reply."""
@@ -322,7 +318,8 @@ class ReplyMeter:
             return chunk
         return chunk.model_copy(update={"data": chunk.data[: limit - before]})
 
-    def _check_limits(self) -> None:
+    def check_limits(self) -> None:
+        """Raise LimitReachedError if the reply has taken all that it may."""
         if self._limit is not None and self._characters > self._limit:
             raise LimitReachedError(self.allowance.reason)
         if self._bytes > MAX_BYTES:

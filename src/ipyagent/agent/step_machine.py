@@ -287,6 +287,7 @@ async def stream_reply(
             async for chunk in chunks:
                 for piece in meter.split(chunk):
                     yield piece
+                    meter.check_limits()
                     if loop.time() - begun > YIELD_SECONDS:
                         await asyncio.sleep(0)
                         begun = loop.time()

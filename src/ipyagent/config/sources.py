@@ -83,7 +83,7 @@ def config_folder() -> Path:
 
 def user_file() -> Path:
     """Return the path of the user's configuration file; it need not exist."""
-    return config_folder() / "config.yaml"
+    return own_folders()[0] / "config.yaml"
 
 
 POLICY_FILES = tuple(
@@ -300,9 +300,10 @@ class UserDataFile:
 
     def read(self) -> Data:
         """Return the content; raises ConfigError if it cannot be read."""
-        data = parse_json(read_config_file(self.path, str(self.path), self._max_bytes) or b"{}")
+        path = self.path
+        data = parse_json(read_config_file(path, str(path), self._max_bytes) or b"{}")
         if not isinstance(data, dict):
-            raise ConfigError(f"{self.path} is not the JSON that ipyagent wrote; move it away")
+            raise ConfigError(f"{path} is not the JSON that ipyagent wrote; move it away")
         return data
 
     def read_of(self, folder: Path) -> JsonDict:

@@ -90,18 +90,21 @@ class Recording:
         for figure in displays.take_figures(self._figures):
             self.outputs.show({"image/png": figure})
 
-    def patches(self) -> Iterator[tuple[object, str, object]]:
-        """Yield the attributes replaced while the code runs: owner, name, value."""
+    def patches(self) -> list[tuple[object, str, object]]:
+        """Return the attributes replaced while the code runs: owner, name, value."""
+        patches: list[tuple[object, str, object]] = [
+            (threading.Thread, "start", self._follow(threading.Thread.start)),
+            (ThreadPoolExecutor, "submit", self._follow_pool(ThreadPoolExecutor.submit)),
+        ]
         for channel in PRINTED:
             past = getattr(sys, channel)
             record = functools.partial(self.outputs.write, channel)
             stream = Stream(self.outputs.descriptors[channel], record, past, self.mine)
-            yield sys, channel, stream
+            patches.append((sys, channel, stream))
             if hasattr(past, "__dict__"):  # a log's handler may have kept it
-                yield past, "write", functools.partial(stream.write_instead, past.write)
-
-        yield threading.Thread, "start", self._follow(threading.Thread.start)
-        yield ThreadPoolExecutor, "submit", self._follow_pool(ThreadPoolExecutor.submit)
+                write = functools.partial(stream.write_instead, past.write)
+                patches.append((past, "write", write))
+        return patches
 
     def _follow(self, start: Callable[[threading.Thread], None]) -> Callable[..., None]:
         """Return a way to start a thread that remembers those of the code."""
@@ -329,24 +332,27 @@ class _Cell(Recording):
         transient = {"display_id": bundle.display_id} if bundle.display_id else {}
         self._show(bundle.data, bundle.metadata, transient=transient)
 
-    def patches(self) -> Iterator[tuple[object, str, object]]:
-        yield from super().patches()
-        shell = self.shell
-        hook = _DisplayHook(self, sys.displayhook)
-        yield shell, "display_pub", _Publisher(self, shell.display_pub)
-        yield shell.display_formatter, "format", self._with_tables(shell.display_formatter.format)
-        yield sys, "displayhook", hook
-        # Outside of a running cell the trap would set a hook of its own.
-        yield shell.display_trap, "hook", hook
+    def patches(self) -> list[tuple[object, str, object]]:
+        shell, hook = self.shell, _DisplayHook(self, sys.displayhook)
+        formatter = shell.display_formatter
+        patches = [
+            *super().patches(),
+            (shell, "display_pub", _Publisher(self, shell.display_pub)),
+            (formatter, "format", self._with_tables(formatter.format)),
+            (sys, "displayhook", hook),
+            # Outside of a running cell the trap would set a hook of its own.
+            (shell.display_trap, "hook", hook),
+        ]
         for name in ("showtraceback", "showsyntaxerror", "_showtraceback"):
             if hasattr(shell, name):
-                yield shell, name, self._shell_shows_error
-        if hasattr(shell, "system_piped"):
-            yield shell, "system", shell.system_piped  # a terminal's own writes past sys.stdout
+                patches.append((shell, name, self._shell_shows_error))
+        if hasattr(shell, "system_piped"):  # a terminal's own writes past sys.stdout
+            patches.append((shell, "system", shell.system_piped))
         if hasattr(shell, "hooks"):
-            yield shell.hooks, "show_in_pager", self._show_page
+            patches.append((shell.hooks, "show_in_pager", self._show_page))
         if hasattr(shell, "ask_exit"):
-            yield shell, "ask_exit", _refuse_exit
+            patches.append((shell, "ask_exit", _refuse_exit))
+        return patches
 
     def outcome(self, done: CellResult) -> None:
         """Take over the outcome of the cell."""

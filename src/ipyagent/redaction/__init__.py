@@ -484,6 +484,8 @@ class Redactor:
             kind = type(value)
             if kind in _WORDLESS or issubclass(kind, Enum) or (kind in _PLAIN and not value):
                 continue
+            if kind is str and len(value) < SHORTEST:
+                continue
             clean = self.text(value) if kind is str else self._data(value, depth - 1)
             if clean is not value:
                 changed[name] = clean

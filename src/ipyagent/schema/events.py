@@ -467,15 +467,19 @@ class Totals:
     @classmethod
     def of(cls, run: Run) -> Totals:
         """Return the sums of all steps."""
-        return cls(run.usage, run.cost_usd, run.todos)
+        return cls().plus(run.steps)
 
-    def plus(self, step: Step) -> Totals:
-        """Return the sums with one more step."""
-        spending, todos, cost = step.spending, find_todos(step), self.cost_usd
+    def plus(self, steps: tuple[Step, ...]) -> Totals:
+        """Return the sums with more steps."""
+        spending = [each for step in steps for each in step.spending]
+        usage = TokenUsage.sum((self.usage, *map(attrgetter("usage"), spending)))
+        cost, todos = self.cost_usd, self.todos
         for each in spending:
             cost = cost if each.cost_usd is None else (cost or 0.0) + each.cost_usd
-        usage = TokenUsage.sum((self.usage, *map(attrgetter("usage"), spending)))
-        return Totals(usage, cost, self.todos if todos is None else todos)
+        for step in steps:
+            newer = find_todos(step)
+            todos = todos if newer is None else newer
+        return Totals(usage, cost, todos)
 
 
 @dataclass(frozen=True)
@@ -532,9 +536,9 @@ class RunState:
     @property
     def totals(self) -> Totals:
         """The sums of all steps."""
-        if self.earlier is None or not self.run.steps:
-            return self.earlier or Totals.of(self.run)
-        return self.earlier.plus(self.run.steps[-1])
+        if self.earlier is None:
+            return Totals.of(self.run)
+        return self.earlier.plus(self.run.steps[-1:])
 
 
 Listener = Callable[[Event, RunState], object]
@@ -550,10 +554,10 @@ def advance(state: RunState | None, event: Event) -> RunState:
     earlier = state.totals if isinstance(event, StepStarted) else state.earlier
     if isinstance(event, RunStarted | PlanProposed):
         earlier = None
-    message, outputs = state.open_message, state.outputs
-    return RunState(
-        run, advance_message(message, event), earlier, decisions, advance_outputs(outputs, event)
-    )
+    outputs, message = state.outputs, advance_message(state.open_message, event)
+    if outputs or isinstance(event, ToolOutput):
+        outputs = advance_outputs(outputs, event)
+    return RunState(run, message, earlier, decisions, outputs)
 
 
 def advance_message(message: OpenMessage | None, event: Event) -> OpenMessage | None:

@@ -388,7 +388,10 @@ class Toolbox:
         self.notices: tuple[str, ...] = ()
         """Notices about tools that were left out."""
         for each in tools:
-            self.add(each)
+            if each.name in self._tools:
+                self.add(each)
+            else:
+                self._tools[each.name] = each
 
     def add_from_cells(self, tools: Iterable[Tool | BaseTool]) -> None:
         """Add tools that cells defined; one that cannot be used is left out, with a notice."""

@@ -22,7 +22,6 @@ from time import time
 from ipyagent.digests import digest_content
 from ipyagent.errors import (
     AgentError,
-    ApprovalExpiredError,
     InvalidArgumentsError,
     PathValidationError,
 )

@@ -212,13 +212,15 @@ def _stands_back(step: transcript.Step, *, is_folded: bool, is_last: bool) -> bo
     """
     if step.is_answer or step.user_texts or step.images:
         return False
-    calls, media = _calls(step), _media(step)
-    if any(call.is_open or call.is_dry for call in calls):
-        return False
+    calls = _calls(step)
+    for call in calls:
+        if call.is_open or call.is_dry:
+            return False
     if is_folded:
+        media = _media(step)
         return not (any(map(_is_figure, media)) or (is_last and media))
     only_looked = {*map(_kind_of, calls)} == {"look"}
-    return only_looked and not (media or step.text or step.notes)
+    return only_looked and not (step.text or step.notes or _media(step))
 
 
 def _calls(step: transcript.Step) -> list[transcript.Call]:
@@ -318,13 +320,12 @@ def step_blocks(
         Block(f"{key}/w", key, _waiting(waiting) if waiting else ""),
         Block(f"{key}/t", key, thought, more),
         Block(f"{key}/x", key, element("div", "markdown", "\n", public) if texts else ""),
-        *[Block(f"{key}/x/{n}", f"{key}/x", text) for n, text in enumerate(texts)],
-        *[
-            Block(f"{key}/w{n}", key, _written(each), reveal(each.text))
-            for n, each in enumerate(step.written)
-        ],
-        Block(f"{key}/i", key, _all_media(step.images) if step.images else ""),
     ]
+    for place, text in enumerate(texts):
+        blocks.append(Block(f"{key}/x/{place}", f"{key}/x", text))
+    for place, each in enumerate(step.written):
+        blocks.append(Block(f"{key}/w{place}", key, _written(each), reveal(each.text)))
+    blocks.append(Block(f"{key}/i", key, _all_media(step.images) if step.images else ""))
     for place, call in enumerate(step.calls):
         name, media = f"{key}/c{place}", call.result.media if call.result else ()
         if not call.is_planned:
@@ -379,7 +380,7 @@ def _call_line(call: transcript.Call) -> str:
         text_element("mark", "badge", call.badge),
         *map(_chip, call.gist.changes),
         "" if call.verdict == "looked" else verdict_html(call.verdict),
-        text_element("samp", "outcome", words.outcome_line(call)),
+        text_element("samp", "outcome", words.outcome_line(call) if call.outcome else ""),
         text_element("small", "duration", call.duration if is_long else ""),
     ]
     return " ".join(filter(None, parts))
@@ -424,7 +425,8 @@ def _call_body(call: transcript.Call, name: str) -> str:
         asked = text_element("p", "question", reveal(question.text))
         request = asked if is_asked else pre(words.question_text(question))
     else:
-        request = (_preview(preview) if preview else "") + pre(words.arguments_text(call.request))
+        request = _preview(preview) if preview else ""
+        request += pre(words.arguments_text(call.request)) if call.request.shown else ""
         if is_asked and call.request.is_exact_folded:
             exact = json.dumps(call.request.arguments, indent=2, ensure_ascii=False)
             request += details("exactly what is sent", pre(exact), 'class="ia-exact"')

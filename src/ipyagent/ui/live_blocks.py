@@ -93,11 +93,13 @@ class LiveBlocks:
         self, seq: int, drawn: transcript.Transcript | None, left: float | None = None
     ) -> messages.Snapshot:
         """Return all blocks; `drawn` is the run, `left` the seconds until the next try."""
-        blocks = (self._kept | self._blocks).values()
+        blocks = [*(self._kept | self._blocks).values()]
+        if left is not None:
+            blocks = [_with_time_left(each, left) for each in blocks]
         return messages.Snapshot(
             seq=seq,
             run_id=drawn.run_id if drawn else "",
-            set=tuple([_message(_with_time_left(each, left)) for each in blocks]),
+            set=tuple(map(_message, blocks)),
             order=self._kept_order | self._order,
             gone=GONE,
         )
@@ -147,7 +149,7 @@ class LiveBlocks:
         if drawn.say:
             if unsent:
                 blocks["r/u"] = unsent._replace(own=messages.Unsent(texts=drawn.unsent))
-            say = messages.Steering(**dict(drawn.say))
+            say = messages.Steering(**drawn.say.model_dump())
             blocks["r/say"] = Block("r/say", "r", '<div class="ia-say"></div>', own=say)
         return blocks
 
@@ -216,10 +218,9 @@ def _goes_on(old: Block, new: Block) -> bool:
     return is_same and bool(old.more) and new.more.startswith(old.more)
 
 
-def _with_time_left(block: Block, left: float | None) -> Block:
-    if left is None or not isinstance(block.own, messages.Countdown):
-        return block
-    return block._replace(own=messages.Countdown(seconds=left))
+def _with_time_left(block: Block, left: float) -> Block:
+    is_countdown = isinstance(block.own, messages.Countdown)
+    return block._replace(own=messages.Countdown(seconds=left)) if is_countdown else block
 
 
 def _message(block: Block) -> messages.Drawn:

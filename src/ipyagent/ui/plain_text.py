@@ -60,7 +60,8 @@ def texts_beside_line(call: transcript.Call) -> list[str]:
     """Return the output and the error that the outcome line cuts."""
     result = call.result
     texts = [text for text in (result.error, result.output) if text] if result else []
-    return [] if [*map(reveal, texts)] in ([], [outcome_line(call)]) else texts
+    is_whole = len(texts) == 1 and reveal(texts[0]) == outcome_line(call)
+    return [] if is_whole else texts
 
 
 def request_texts(call: transcript.Call) -> list[str]:

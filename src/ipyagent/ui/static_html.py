@@ -87,6 +87,8 @@ def dump_run(run: schema.Run) -> JsonDict:
 
 
 def _without_defaults(whole: object, changed: object) -> object:
+    if whole == changed:
+        return whole
     if isinstance(whole, dict) and isinstance(changed, dict):
         return {
             name: _without_defaults(each, changed.get(name, each))

@@ -489,7 +489,7 @@ class Session:
         state = advance(before, event)
         run = state.run
         self.conversation.add(event)
-        self.journal.append(self.id, run.id, event, state.open_message)
+        self.journal.append(self._record.id, run.id, event, state.open_message)
         match event:
             case ApprovalRequested():
                 self.journal.save()  # the user may take hours

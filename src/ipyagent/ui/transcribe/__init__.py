@@ -340,7 +340,7 @@ def _waiting(
     if run.status is not schema.RunStatus.RUNNING or (message and not message.is_empty):
         return None
     if begun:
-        is_next = step.message and step.message.tool_calls and not step.executions
+        is_next = not step.executions and step.message and step.message.tool_calls
         return transcript.Waiting(text="Beginning") if is_next else None
     if live.retry is not None or run.plan:  # a plan asks no model
         return live.retry

@@ -175,6 +175,7 @@ def transcribe_call(
     is_in_line = verdict not in {"", _LOOKING, _LOOKED}
     gist = find_gist(execution, own)
     is_code = [*execution.call.arguments] == ["code"]
+    compared = execution.rehearsal and execution.rehearsal.compared
     return transcript.Call(
         id=execution.call.id,
         name=execution.call.name,
@@ -208,8 +209,8 @@ def transcribe_call(
         result=transcribe_result(result, execution.call.name) if result else None,
         facts=(
             *(result_facts(result) if result else ()),
-            *_comparison(execution),
-            *_call_facts(execution, context.verbose),
+            *([reveal(compared)] if compared else []),
+            *(_call_facts(execution) if context.verbose >= ALL else []),
         ),
         approval=_approval(execution, approval_id) if is_asked and approval_id else None,
         late=late,
@@ -333,15 +334,8 @@ def _visible_result(execution: schema.ToolExecution, todos: str) -> schema.ToolR
     return None if is_checklist or execution.status is schema.ToolStatus.DENIED else result
 
 
-def _comparison(execution: schema.ToolExecution) -> list[str]:
-    found = execution.rehearsal and execution.rehearsal.compared
-    return [reveal(found)] if found else []
-
-
-def _call_facts(execution: schema.ToolExecution, verbose: int) -> list[str]:
+def _call_facts(execution: schema.ToolExecution) -> list[str]:
     """Return a call's id, who decided on it and when it began."""
-    if verbose < ALL:
-        return []
     decision, by, began = execution.decision, execution.decided_by, execution.started_at
     parts = [
         f"call {reveal(execution.call.id)}",

@@ -83,9 +83,13 @@ def transcribe_step(
             ]
         ),
         written=tuple(
-            transcript.Fold(title=f"Writing {reveal(each.name)}", text=each.text)
-            for each in (streaming.calls if streaming else ())
-        ),
+            [
+                transcript.Fold(title=f"Writing {reveal(each.name)}", text=each.text)
+                for each in streaming.calls
+            ]
+        )
+        if streaming
+        else (),
         calls=calls,
         facts=step_facts(step, context.calls.verbose) if context.calls.verbose >= COUNTED else "",
     )
