@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 import logging
 import os
-import shlex
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -189,6 +188,11 @@ class NotebookSessions:
         session.annotate(**{NOTEBOOK: self.name})
         session.switch_services({**dict.fromkeys(session.services), **switches})
         return session
+
+    def go_on(self, session: Session) -> str:
+        """Use a session from now on; return it in words."""
+        self.use(session)
+        return f"{session.name} ({session.id[:8]}): {len(session.messages)} messages"
 
     def open(self, opened: OpenedSession) -> Session:
         """Return the session; its notices are shown with the next output."""
@@ -550,11 +554,10 @@ class Notebook:
 
     def _change_session_for_page(self, message: Message) -> JsonDict:
         """Go on with the session that a page names, or else with a new one."""
-        from ipyagent.magic import subcommands  # they are about a notebook
-
-        name = str(message.get("text") or "")
-        with self._between_cells():
-            text = subcommands.session(self, f"resume {shlex.quote(name)}" if name else "new")
+        name, known = str(message.get("text") or ""), self.sessions.all
+        with self._between_cells(), runtime().run_lock.hold():
+            chosen = self.sessions.open(known.resume(name)) if name else None
+            text = self.sessions.go_on(chosen or known.begin(self.sessions.name))
         self.tell_pages()
         return {"text": f"ipyagent goes on with {text}"}
 
