@@ -63,7 +63,7 @@ from ipyagent.schema import (
     ToolCall,
     ToolDefinition,
 )
-from ipyagent.schema.results import WorkspaceFacts
+from ipyagent.schema.tables import WorkspaceFacts
 
 log = logging.getLogger("ipyagent")
 

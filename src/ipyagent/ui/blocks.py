@@ -324,7 +324,7 @@ def step_blocks(
     for place, text in enumerate(texts):
         blocks.append(Block(f"{key}/x/{place}", f"{key}/x", text))
     for place, each in enumerate(step.written):
-        blocks.append(Block(f"{key}/w{place}", key, _written(each), reveal(each.text)))
+        blocks.append(Block(f"{key}/w{place}", key, _call_in_pieces(each), reveal(each.text)))
     blocks.append(Block(f"{key}/i", key, _all_media(step.images) if step.images else ""))
     for place, call in enumerate(step.calls):
         name, media = f"{key}/c{place}", call.result.media if call.result else ()
@@ -336,7 +336,7 @@ def step_blocks(
     return [each for each in blocks if each.html]
 
 
-def _written(call: transcript.Fold) -> str:
+def _call_in_pieces(call: transcript.Fold) -> str:
     """Return a call that is coming in, without its arguments."""
     return element("div", "written", f"<p>{escape(call.title)}</p><pre><code></code></pre>")
 
