@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from types import ModuleType
 from typing import Any
@@ -33,6 +33,8 @@ _PLAIN = re.compile(r"[+-]?[\d.,_:/ -]+|true|false|enabled|disabled|required", r
 
 _WORDLESS = {bool, int, float, complex, bytes, type(None), ModuleType}
 """Types without items and columns."""
+_HARMLESS = _WORDLESS | {str}
+"""The types of values without a name that are no secrets."""
 
 _Item = tuple[Secrecy, object, int]
 
@@ -43,11 +45,7 @@ def secret_strings(variables: Mapping[str, object]) -> frozenset[str]:
 
 
 def _walk(variables: Mapping[str, object]) -> Iterator[str]:
-    waiting: deque[_Item] = deque(
-        (key_secrecy(name), value, _DEPTH)
-        for name, value in variables.items()
-        if type(value) not in _WORDLESS
-    )
+    waiting = deque(_name_items(Secrecy.NONE, variables.items(), _DEPTH))
     seen: set[int] = set()
     kinds: dict[int, tuple[bool, bool]] = {}
     for _ in range(_VISITS):
@@ -57,7 +55,7 @@ def _walk(variables: Mapping[str, object]) -> Iterator[str]:
         if type(value) is str:
             if _is_secret(secrecy, value):
                 yield value
-        elif type(value) not in _WORDLESS and id(value) not in seen:
+        elif id(value) not in seen:
             seen.add(id(value))
             if (kind := id(type(value))) not in kinds:
                 kinds[kind] = table_reader(value) is not None, _has_members(value)
@@ -68,17 +66,27 @@ def _walk(variables: Mapping[str, object]) -> Iterator[str]:
                 waiting += _items(secrecy, value, depth)
 
 
-def _items(secrecy: Secrecy, value: Any, depth: int) -> Iterator[_Item]:
-    """Yield the items of a built-in container or a plain object."""
-    if type(value) is dict:
-        members: Mapping[Any, object] = value
-    elif type(value) in (list, tuple, set, frozenset):
-        yield from ((secrecy, each, depth - 1) for each in islice(value, _ITEMS))
-        return
-    else:
-        members = own_attributes(value)
-    for key, each in islice(members.items(), _ITEMS):
-        yield max(secrecy, key_secrecy(key)), each, depth - 1
+def _items(secrecy: Secrecy, value: Any, depth: int) -> list[_Item]:
+    """Return the items of a built-in container or a plain object that may be or hold a secret."""
+    if type(value) in (list, tuple, set, frozenset):
+        skipped = _WORDLESS if secrecy else _HARMLESS
+        items = islice(value, _ITEMS)
+        return [(secrecy, each, depth - 1) for each in items if type(each) not in skipped]
+    members = value if type(value) is dict else own_attributes(value)
+    return _name_items(secrecy, islice(members.items(), _ITEMS), depth - 1)
+
+
+def _name_items(
+    secrecy: Secrecy, members: Iterable[tuple[object, object]], depth: int
+) -> list[_Item]:
+    """Return those of the named values that may be or hold a secret."""
+    items = []
+    for key, each in members:
+        if (kind := type(each)) not in _WORDLESS:
+            own = max(secrecy, key_secrecy(key))
+            if own or kind is not str:
+                items.append((own, each, depth))
+    return items
 
 
 def _has_members(value: object) -> bool:
