@@ -18,15 +18,28 @@ export type ToolStatus =
   | 'unknown';
 
 /**
- * Both directions of both comms: the source of the generated file.
+ * Both directions of both comms, and what a saved run has: the source of the generated file.
  */
 export interface Protocol {
+  saved: Offers;
   from_run: Snapshot | Changes;
   to_run: Init | Resync | Stop | Say | TakeBack | Decide;
   from_card: ModuleRequest;
   to_card: CardModule;
   to_page: OverviewChanged | RunSays | KernelReplies | PageRequest | Ping | Again | Bye | Left;
   to_kernel: Follow | SayToRun | Ask | Shows | Here | PageReplies;
+}
+/**
+ * The buttons of a saved run, which a page adds.
+ *
+ * `sources` is the code of each call as a cell, or ""; `cells` are the cells that were changed.
+ * `go_on` goes on after a limit or a failure, `undo` takes the run back or puts it there again.
+ */
+export interface Offers {
+  sources: string[];
+  cells: string[];
+  go_on: ('continue' | 'try-again') | null;
+  undo: ('undo' | 'redo') | null;
 }
 /**
  * The whole run; `seq` is the last message that it includes. No block before the run begins.
@@ -110,7 +123,7 @@ export interface AskedCall {
  * The full request of a call.
  *
  * `arguments` are all of them, `shown` those that the preview does not show. `is_exact_folded`: a
- * diff shows some of them in other words.
+ * diff or the name of a cell shows some of them in other words.
  */
 export interface CallRequest {
   arguments: Record<string, unknown>;
@@ -414,7 +427,27 @@ export interface PendingApproval {
   about: string;
   html: string;
   asked: Asked;
+  proposal: Proposal | null;
   change: string;
+}
+/**
+ * A change of an open notebook, which is drawn at a cell: its title, and its name.
+ */
+export interface Proposal {
+  place: CellPlace;
+  title: string;
+  about: string;
+}
+/**
+ * A cell of an open notebook that would change, or get a new cell before or after it.
+ *
+ * `path` is the server's path of the notebook, None for the agent's own.
+ */
+export interface CellPlace {
+  cell_id: string;
+  side: 'before' | 'changed' | 'after';
+  kind: string;
+  path: string | null;
 }
 /**
  * Blocks of HTML; `order` has the keys of those in each block, and of the outermost in "".
@@ -498,12 +531,23 @@ export interface SayToRun {
  * Or it asks to take a run back; with `dry_run`, only what that would do. Or for the models, once
  * `model` answers the next prompts; or for requests that fit the variables and files; or for the
  * run as plain cells. Or it says that the cell, which it runs next, asks the model. Or for the
- * variable called `text`, or the sessions with it.
+ * variable called `text`, names with which that goes on, or the sessions with it. Or it goes on
+ * with the session `text`, or with a new one.
  */
 export interface Ask {
   type: 'ask';
   id: number;
-  what: 'bundle' | 'undo' | 'models' | 'requests' | 'freeze' | 'fresh' | 'variable' | 'sessions';
+  what:
+    | 'bundle'
+    | 'undo'
+    | 'models'
+    | 'requests'
+    | 'freeze'
+    | 'fresh'
+    | 'variable'
+    | 'complete'
+    | 'sessions'
+    | 'session';
   text: string;
   run_id: string | null;
   cell_id: string | null;

@@ -21,7 +21,7 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
   constructor({ sanitizer }: IRenderMime.IRendererOptions) {
     super();
     this.clean = html => sanitizer.sanitize(html);
-    live.appeared.connect(this.revive);
+    live.changed.connect(this.revive);
   }
 
   renderModel({ data }: IRenderMime.IMimeModel): Promise<void> {
@@ -31,7 +31,7 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
   }
 
   dispose(): void {
-    live.appeared.disconnect(this.revive);
+    live.changed.disconnect(this.revive);
     this.view?.dispose();
     super.dispose();
   }

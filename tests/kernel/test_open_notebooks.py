@@ -33,15 +33,12 @@ class Lab(Page):
 
     def __init__(self, kernel: Kernel, books: MemoryPage) -> None:
         super().__init__(kernel)
-        self.books, self.link, self.out = books, f"link-{id(self)}", ""
+        self.books, self.link = books, f"link-{id(self)}"
 
     def __call__(self, message: Message) -> None:
         super().__call__(message)
         content = message["content"]
-        if message["msg_type"] == "comm_open" and content["target_name"] == "ipyagent.out":
-            if content["data"]["page"] == self.link:
-                self.out = content["comm_id"]
-        elif message["msg_type"] == "comm_msg" and content["comm_id"] == self.out:
+        if message["msg_type"] == "comm_msg" and content["comm_id"] == f"{self.link}.out":
             match content["data"]:
                 case {"type": "request", "id": number, "what": what, "details": details} as asked:
                     about = {"path": asked["path"], "client": asked["client"]}
@@ -53,7 +50,6 @@ class Lab(Page):
         opened = {"comm_id": self.link, "target_name": "ipyagent", "data": about}
         self.kernel.send("comm_open", opened)
         self.kernel.run("pass", page=self)
-        assert self.out
 
     def close(self) -> None:
         self.kernel.send("comm_close", {"comm_id": self.link, "data": {}})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,10 @@ class Tab:
     def __init__(
         self, kernel: Kernel, page: str, client: str = "client", subshell: str | None = None
     ) -> None:
-        self.kernel, self.page, self.subshell = kernel, page, subshell
-        self.comm, self.out = f"in-{next(_ids)}", ""
+        self.kernel, self.subshell = kernel, subshell
+        self.comm = f"in-{next(_ids)}"
         self.heard: list[Message] = []
-        self.closes: list[str] = []
+        self.opens_and_closes: list[str] = []
         self.answers = True
         data = {"page": page, "client": client, "notebooks": ["a.ipynb"], "subshell": f"of {page}"}
         opened = {"comm_id": self.comm, "target_name": "ipyagent", "data": data}
@@ -40,11 +41,9 @@ class Tab:
 
     def __call__(self, message: Message) -> None:
         content, kind = message["content"], message["msg_type"]
-        if kind == "comm_open" and content["data"].get("page") == self.page:
-            self.out = content["comm_id"]
-        elif kind == "comm_close":
-            self.closes.append(content["comm_id"])
-        elif kind == "comm_msg" and content["comm_id"] == self.out:
+        if kind in ("comm_open", "comm_close"):
+            self.opens_and_closes.append(content["comm_id"])
+        elif kind == "comm_msg" and content["comm_id"] == f"{self.comm}.out":
             self.heard.append(content["data"])
             if content["data"]["type"] == "ping" and self.answers:
                 self.say({"type": "here"})
@@ -82,7 +81,7 @@ def test_a_page_that_says_goodbye_leaves_nothing_behind(fresh: Kernel) -> None:
     assert int(run(fresh, COMMS, tab)) == int(before) + 2
     tab.close()
     assert run(fresh, COMMS, tab) == before
-    assert tab.closes == []  # an error in the pages that never saw that comm
+    assert tab.opens_and_closes == []  # an error in the pages that never saw that comm
     after = Tab(fresh, "two")
     run(fresh, "1", after)
     assert after.heard[0] == {"type": "left", "subshells": ["of one"]}
@@ -330,6 +329,47 @@ def test_a_page_opens_a_variable_whose_own_code_does_not_run(fresh: Kernel) -> N
     assert "Loud" in described
     assert "It is gone." in missing
     assert fresh.value("called") == "[]"
+
+
+def test_a_page_goes_on_with_another_session_or_a_new_one(fresh: Kernel, tmp_path: Path) -> None:
+    tab = Tab(fresh, "one")
+    run(fresh, f"%%agent {script(tmp_path, 'Done.')}\nPlot it.\n", tab)
+    [first] = re.findall(r"\* (\w+)", run(fresh, "%agent session list", tab))
+    for number, text in enumerate(("", first, "no such session")):
+        tab.say({"type": "ask", "id": number, "what": "session", "text": text})
+        fresh.listen(tab, lambda: tab.types().count("reply") > number)  # noqa: B023
+    assert tab.value(0)["text"].endswith(": 0 messages")
+    assert "ipyagent goes on with " in tab.value(1)["text"]
+    assert f"({first}): 3 messages" in tab.value(1)["text"]
+    assert "no such session" in tab.value(2)["problem"]
+    assert f"* {first}" in run(fresh, "%agent session list", tab)
+
+
+def test_a_page_opens_a_variable_and_completes_a_name_while_a_question_waits(
+    fresh: Kernel, tmp_path: Path
+) -> None:
+    """Its cell is running, but no code is."""
+    tab, page, asked = Tab(fresh, "one"), Page(fresh, decision=""), list[str]()
+    run(fresh, "rows = [11, 12]", tab)
+    Path(tmp_path, "rose.csv").touch()
+
+    def on_moment(_page: Page, moment: Message) -> None:
+        if moment["type"] == "asked":
+            asked.append(moment["approval_id"])
+            tab.say({"type": "ask", "id": 1, "what": "variable", "text": "rows"})
+            tab.say({"type": "ask", "id": 2, "what": "complete", "text": "@ro"})
+
+    def listen(message: Message) -> None:
+        page(message)
+        tab(message)
+        if asked and tab.types().count("reply") == 2:
+            page.decide(asked.pop(), "deny")
+
+    page.on_moment = on_moment
+    option = script(tmp_path, python("rows.append(13)"), "Left as it is.")
+    fresh.run(f"%%agent {option}\nAdd a row.", page=listen)
+    assert "11\n  12" in tab.value(1)["html"]
+    assert tab.value(2) == {"names": ["@rows", "@rose.csv"]}
 
 
 def test_a_page_finds_sessions_by_their_prompts(fresh: Kernel, tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ from harness import NO, YES, Lab, Watcher, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.errors import AgentError, InvalidArgumentsError, PageError
 from ipyagent.kernel.pages import OpenNotebooks
-from ipyagent.schema import Run, ToolResult, ToolStatus
+from ipyagent.schema import Preview, Run, ToolResult, ToolStatus
 from ipyagent.tools.notebook_tools import NotebookTools
 from ipyagent.tools.workspace import Workspace
 from ipyagent.ui.blocks import run_html
 from ipyagent.ui.plain_text import render, summarize
-from ipyagent.ui.transcribe.run import transcribe
+from ipyagent.ui.transcribe import transcribe
 from ipyagent.wiring.toolset import Toolset
 from ipyagent.wiring.undo import find_undo
 from open_notebooks import MemoryPage, cell, desktop
@@ -49,7 +49,7 @@ def tools(tmp_path: Path, page: MemoryPage) -> NotebookTools:
 
 
 def around(root: Path, where: OpenNotebooks) -> NotebookTools:
-    return NotebookTools(Workspace(root), where, 300.0)
+    return NotebookTools(Workspace(root), where)
 
 
 def sources(page: MemoryPage, path: str | None = None) -> list[str]:
@@ -187,6 +187,48 @@ def test_a_cell_has_one_name_for_users_which_is_what_they_see(
     assert tools.edit_cell(place, "y").output == f"changed {title} of this notebook; it was not run"
     if which == "last":
         assert tools._preview_insert("z", "code", place + 1).place == "the cell below [3]"
+
+
+def test_a_page_gets_the_cell_at_which_a_change_is_drawn(tools: NotebookTools, page: MemoryPage):
+    def places(*previews: Preview) -> list[tuple[str, str, str]]:
+        return [(c.cell_id, c.side, c.kind) for each in previews if (c := each.cell)]
+
+    assert places(
+        tools._preview_edit("title", "x"),
+        tools._preview_edit(1, "x"),
+        tools._preview_insert("x", "code", 0),
+        tools._preview_insert("x", "code", 1),
+        tools._preview_insert("x", "raw", 4),
+        tools._preview_insert("x", "markdown"),
+    ) == [
+        ("title", "changed", "markdown"),
+        ("load", "changed", "code"),
+        ("title", "before", "code"),
+        ("title", "after", "code"),
+        ("last", "after", "raw"),
+        ("agent", "after", "markdown"),
+    ]
+    tools.insert_cell("a = 1")
+    page.books[None].insert(0, page.books[None].pop(2))  # the user has moved the agent's cell
+    assert places(tools._preview_insert("x", "code")) == [("new1", "after", "code")]
+    page.books[None] = []
+    assert tools._preview_insert("x", "code").cell is None
+
+
+def test_a_page_gets_the_path_of_another_notebook_and_nothing_of_a_closed_one(
+    tmp_path: Path, page: MemoryPage
+):
+    (tmp_path / "nb.ipynb").write_text("")
+    page.books["other.ipynb"] = [cell("x", "1")]
+    (tmp_path / "other.ipynb").write_text("")
+    closed = [{"cell_type": "markdown", "id": "x", "metadata": {}, "source": "1"}]
+    text = {"cells": closed, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (tmp_path / "closed.ipynb").write_text(json.dumps(text))
+    tools = around(tmp_path, desktop(page, folder=tmp_path))
+    assert tools._preview_edit("x", "2", "closed.ipynb").cell is None
+    shown = tools._preview_edit("x", "2", "other.ipynb")
+    assert shown.cell
+    assert (shown.cell.cell_id, shown.cell.path) == ("x", "other.ipynb")
 
 
 @pytest.mark.spec("N19")

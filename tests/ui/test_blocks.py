@@ -13,7 +13,7 @@ from test_static_html import notebook
 
 from ipyagent import schema as s
 from ipyagent.ui.blocks import join_blocks, list_blocks
-from ipyagent.ui.transcribe.run import transcribe
+from ipyagent.ui.transcribe import transcribe
 
 LOADING = (
     "files = ['a.csv', 'b.csv', 'c.parquet']\nq = pd.concat(map(pd.read_csv, files))\nq.head()"

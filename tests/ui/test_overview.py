@@ -206,7 +206,7 @@ def test_a_call_that_waits_is_told_whole(kernel: Kernel):
     assert asked["calls"][0]["request"]["arguments"]["api_key"] == "sk-1"
     assert 'data-state="awaiting_approval"' in approval["html"]
     assert "sk-1" in approval["html"]
-    assert approval["change"] == ""
+    assert (approval["change"], approval["proposal"]) == ("", None)
     assert approval["about"] == "fetch"
     (row,) = rows(kernel.told(), "asked")
     assert (row["key"], row["words"]) == ("asked/r a1", "?Prompt of rfetch")
@@ -220,28 +220,38 @@ def test_a_call_that_waits_is_told_whole(kernel: Kernel):
 DIFF = "--- cell 2\n+++ cell 2\n@@ -1,2 +1,2 @@\n x = 1\n-y = 2\n+y = 3\n"
 
 
+CHANGED = s.CellPlace(cell_id="c", side="changed", kind="code")
+BELOW = s.CellPlace(cell_id="c", side="after", kind="markdown")
+
+
 @pytest.mark.parametrize(
-    ("tool", "preview", "shown"),
+    ("kind", "text", "cell", "shown"),
     [
-        ("edit_cell", s.Preview(kind="diff", text=DIFF), " x = 1\n-y = 2\n+y = 3\n⚠ why"),
-        ("edit_cell", s.Preview(kind="diff", text=DIFF + "@@ -9 +9 @@\n-a\n+b\n"), "--- cell 2"),
-        ("insert_cell", s.Preview(kind="code", text="1 + 1", language="python"), "1 + 1⚠ why"),
-        ("insert_cell", None, "It is empty.⚠ why"),
-        ("fetch", None, ""),
+        ("diff", DIFF, CHANGED, " x = 1\n-y = 2\n+y = 3\n⚠ why"),
+        ("diff", DIFF + "@@ -9 +9 @@\n-a\n+b\n", CHANGED, "--- cell 2"),
+        ("code", "1 + 1", BELOW, "1 + 1⚠ why"),
+        ("code", "", BELOW, "It is empty.⚠ why"),
+        ("code", "1 + 1", None, ""),
     ],
 )
 def test_a_change_of_a_cell_that_waits_is_told_by_itself(
-    kernel: Kernel, tool: str, preview: s.Preview | None, shown: str
+    kernel: Kernel, kind: Any, text: str, cell: s.CellPlace | None, shown: str
 ) -> None:
-    arguments = {"source": preview.text} if preview else {}
+    preview = s.Preview(kind=kind, text=text, place="cell [3]", cell=cell)
     execution = s.ToolExecution(
-        call=call("c1", tool, arguments), sensitive=True, preview=preview, concern="why"
+        call=call("c1", "change", {"source": text}), sensitive=True, preview=preview, concern="why"
     )
     waits = s.ApprovalRequested(step=1, call_id="c1", approval_id="a1")
     started_call = s.ToolStarted(step=1, execution=execution)
     kernel.draw(started("r"), s.StepStarted(step=1), started_call, waits)
     (approval,) = kernel.told()["approvals"]
     assert words_of(approval["change"]).startswith(shown.strip())
+    texts = [approval["proposal"][name] for name in ("title", "about")] if cell else None
+    expected = {
+        CHANGED: ["a change of this cell", "the change of cell [3]"],
+        BELOW: ["a new markdown cell", "the new markdown cell, cell [3]"],
+    }
+    assert texts == (cell and expected[cell])
 
 
 def test_the_newest_run_has_its_tasks_told(kernel: Kernel):

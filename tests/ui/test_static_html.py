@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from typing import Any
 
 import hostile
 import nbformat
@@ -19,8 +20,8 @@ from ipyagent import schema as s
 from ipyagent.ui import blocks
 from ipyagent.ui.plain_text import SUMMARY, render
 from ipyagent.ui.static_html import RUN_MIME, saved_bundle, tool_result_bundle
+from ipyagent.ui.transcribe import Live, state_of, transcribe
 from ipyagent.ui.transcribe.call import GLYPHS
-from ipyagent.ui.transcribe.run import Live, state_of, transcribe
 
 
 def page(of: s.Run) -> BeautifulSoup:
@@ -336,6 +337,50 @@ def test_what_to_type_to_go_on_does_nothing_twice(
     ended = run(steps, status=status, stop_reason=reason, error=error)
     for words in (render(transcribe(ended)), saved_bundle(ended)["text/plain"]):
         assert [each for each in (_CONTINUE, _AGAIN) if each in words] == [way] * bool(way)
+    button = {_CONTINUE: "continue", _AGAIN: "try-again"}.get(way)
+    assert offers_of(ended)["go_on"] == button
+
+
+def offers_of(of: s.Run) -> Any:
+    """What a page offers beside the run once it is saved."""
+    saved = saved_bundle(of)[RUN_MIME]
+    assert s.Run.from_dict(saved).id == of.id
+    return saved["offers"]
+
+
+def ran(name: str, code: str, language: str = "python", **changes: Any) -> s.ToolExecution:
+    preview = s.Preview(kind="code", text=code, language=language)
+    arguments = changes.pop("arguments", {})
+    return done(call("c1", name, arguments), "", preview=preview, **changes)
+
+
+@pytest.mark.parametrize(
+    ("execution", "source"),
+    [
+        (ran("run_python", "x = 1\n"), "x = 1"),
+        (ran("run_shell", "ls", "bash"), "%%bash\nls"),
+        (ran("python_script", "x", arguments={"action": "run"}), "x"),
+        (ran("python_script", "x", arguments={"action": "create"}), ""),
+        (ran("run_python", "x", dry_run=True), ""),
+        (ran("run_python", "select 1", "sql"), ""),
+        (ran("write_file", "x"), ""),
+        (ran("run_python", "x", result=s.ToolResult.failure("no"), status="failed"), ""),
+    ],
+)
+def test_a_page_is_told_what_code_ran_as_a_cell(execution: s.ToolExecution, source: str):
+    assert offers_of(one_call(execution))["sources"] == [source]
+
+
+def test_a_page_offers_to_undo_what_has_changed_something_and_to_run_its_cells():
+    nothing = {"sources": [""], "cells": [], "go_on": None, "undo": None}
+    assert offers_of(one_call(done(call("c1", "list_files", {}), "a.csv"))) == nothing
+    edited = done(call("c1", "edit_cell", {}), "", result=s.ToolResult(output="", cell="c7"))
+    of = one_call(edited)
+    assert offers_of(of) == nothing | {"cells": ["c7"], "undo": "undo"}
+    undone = of.model_copy(update={"taken_back": ("c1",)})
+    assert offers_of(undone) == nothing | {"undo": "redo"}
+    live = {"status": s.RunStatus.RUNNING, "stop_reason": None}
+    assert offers_of(of.model_copy(update=live)) == nothing
 
 
 def test_code_in_our_own_words_is_drawn_as_code():

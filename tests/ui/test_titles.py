@@ -42,6 +42,13 @@ reads 3 files → sales
     q3 = pd.read_parquet("c.parquet")
     sales = pd.concat([q1, q2, q3])
     sales.head()
+reads 3 files → sales, old and 1 more
+    sales = pd.read_csv("a.csv")
+    old = pd.read_csv("b.csv", sep=";").dropna()
+    returns = pd.read_json("c.jsonl", lines=True)
+    returns = returns.dropna()
+    for table in (sales, old, returns):
+        print(table.shape)
 reads book.xlsx → df
     df = pd.read_excel("book.xlsx", sheet_name="Data")
     df

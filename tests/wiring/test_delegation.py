@@ -40,7 +40,7 @@ from ipyagent.ui.blocks import run_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.plain_view import TerminalView
 from ipyagent.ui.static_html import saved_bundle
-from ipyagent.ui.transcribe.run import count_tokens_and_cost, transcribe
+from ipyagent.ui.transcribe import count_tokens_and_cost, transcribe
 from ipyagent.ui.transcript import Transcript
 from ipyagent.wiring.freezing import freeze_runs
 from ipyagent.wiring.undo import find_undo, undo_of_run

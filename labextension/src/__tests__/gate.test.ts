@@ -267,7 +267,8 @@ describe('the same holds', () => {
     about: 'run_python',
     html: callHtml(honest),
     asked: askAbout('run_python', { code: honest }),
-    change: ''
+    change: '',
+    proposal: null
   };
   const drawPlan = (run = plan(2)) => {
     const decide = vi.fn();
@@ -330,10 +331,10 @@ describe('the same holds', () => {
   it('for a proposed cell', () => {
     const decide = vi.fn();
     const question = askAbout('insert_cell', { source: honest });
-    const call = question.calls[0];
     const change = `<pre><code>${honest}</code></pre>`;
     const approval = { ...pending, asked: question, change };
-    const view = new ProposalView({ approval, call, before: null, asking: null }, decide, null);
+    const place = { cell_id: 'c', side: 'after', kind: 'code', path: null } as const;
+    const view = new ProposalView(approval, { place, title: '', about: '' }, null, decide, null);
     document.body.replaceChildren(view.element);
     const approve = find(view.element, 'approve');
     tell(true, isHead);

@@ -4,14 +4,12 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Channel } from '../channel';
 import { Link } from '../lab/link';
-import { LiveRuns } from '../lab/links';
 import type { Overview, Protocol } from '../protocol';
 import { asking } from './story';
 
 type ToPage = Protocol['to_page'];
 
 type Content = Record<string, unknown>;
-type Target = (comm: Kernel.IComm, message: { content: { data: unknown } }) => void;
 
 /** The kernel's end of a page's connection, as JupyterLab shows it to the page. */
 class FarKernel {
@@ -20,21 +18,19 @@ class FarKernel {
   username = '';
   status = 'idle';
   isDisposed = false;
-  handleComms = true;
   connectionStatus = 'connected';
   info = Promise.resolve({});
+  /** The comm that the page has opened last. */
+  comm = '';
   said: { type: string; subshell?: string; content: Content }[] = [];
   statusChanged = new Signal<this, string>(this);
   connectionStatusChanged = new Signal<this, string>(this);
   iopubMessage = new Signal<this, unknown>(this);
-  comms: Kernel.IComm[] = [];
-  disposed = 0;
   answers: Record<string, Content> = {
     comm_info_request: { comms: {} },
     kernel_info_request: { supported_features: ['kernel subshells'] },
     create_subshell_request: { subshell_id: 's1' }
   };
-  private target: Target = () => undefined;
 
   /** Say that ipyagent is loaded. */
   announce(): void {
@@ -48,19 +44,11 @@ class FarKernel {
     this.answers.comm_info_request = { comms: { c1: { target_name: 'ipyagent.out' } } };
   }
 
-  registerCommTarget(_: string, target: Target): void {
-    this.target = target;
-  }
-
-  removeCommTarget(): void {
-    this.target = () => undefined;
-  }
-
   sendShellMessage({ header, content }: KernelMessage.IShellMessage): void {
     const { msg_type: type, subshell_id: subshell } = header;
     this.said.push({ type, subshell: subshell ?? undefined, content: content as Content });
     if (type === 'comm_open') {
-      this.open({ page: (content as { data: Content }).data.page });
+      this.comm = String((content as Content).comm_id);
     }
   }
 
@@ -73,20 +61,10 @@ class FarKernel {
     return future;
   }
 
-  /** Open a comm, as ipyagent in the kernel does. */
-  open(data: Content): void {
-    const comm = {
-      isDisposed: false,
-      dispose: () => (this.disposed += 1),
-      subshellStarted: Promise.resolve()
-    };
-    this.comms.push(comm as unknown as Kernel.IComm);
-    this.target(comm as unknown as Kernel.IComm, { content: { data } });
-  }
-
-  tell(message: ToPage): void {
-    const content = { data: message };
-    void this.comms.at(-1)?.onMsg({ content } as unknown as KernelMessage.ICommMsgMsg<'iopub'>);
+  /** Speak to the page that has connected last, or on another comm. */
+  tell(message: ToPage, comm = this.comm): void {
+    const content = { comm_id: `${comm}.out`, data: message };
+    this.iopubMessage.emit({ header: { msg_type: 'comm_msg' }, content });
   }
 
   reach(status: string): void {
@@ -231,9 +209,9 @@ describe('the link to a kernel', () => {
   it('follows runs again after the network was away', async () => {
     kernel.knowComm();
     await connect();
-    link.follow(RUN_ID, () => undefined);
-    const lost = link.ask('bundle', { cell_id: 'cell' });
     kernel.tell({ type: 'overview', overview: overview(true) });
+    link.channel(RUN_ID);
+    const lost = link.ask('bundle', { cell_id: 'cell' });
     kernel.said.length = 0;
     kernel.reach('connecting');
     kernel.reach('connected');
@@ -284,20 +262,14 @@ describe('the link to a kernel', () => {
     expect(kernel.types().at(-1)).toBe('comm_close');
   });
 
-  it('makes runs come alive that are drawn, and cuts them off with the kernel', async () => {
+  it('follows a live run once for all its views, and cuts them off with the kernel', async () => {
     kernel.knowComm();
     await connect();
-    const live = new LiveRuns();
-    const appeared = vi.fn();
-    live.appeared.connect(appeared);
-    live.update([link]);
-    expect(live.channel(RUN_ID)).toBeNull();
+    expect(link.channel(RUN_ID)).toBeNull();
     kernel.tell({ type: 'overview', overview: overview(true) });
-    live.update([link]);
-    expect(appeared).toHaveBeenCalledOnce();
-    const channel = live.channel(RUN_ID);
+    const channel = link.channel(RUN_ID);
     expect(channel).toBeInstanceOf(Channel);
-    expect(live.channel(RUN_ID)).toBe(channel);
+    expect(link.channel(RUN_ID)).toBe(channel);
     const view = { update: vi.fn(), cutOff: vi.fn() };
     channel?.subscribe(view);
     const message = asking('c2');
@@ -305,8 +277,32 @@ describe('the link to a kernel', () => {
     channel?.decide('a2', { decision: 'approve', reason: '' });
     expect(kernel.told().slice(-2)).toEqual(['follow', 'to_run']);
     kernel.be('dead');
-    live.update([link]);
     expect(view.cutOff).toHaveBeenCalledExactlyOnceWith(message.gone);
-    expect(live.channel(RUN_ID)).toBeNull();
+    expect(link.channel(RUN_ID)).toBeNull();
+  });
+
+  it('leaves a run that has ended as it is drawn', async () => {
+    kernel.knowComm();
+    await connect();
+    kernel.tell({ type: 'overview', overview: overview(true) });
+    const view = { update: vi.fn(), cutOff: vi.fn() };
+    link.channel(RUN_ID)?.subscribe(view);
+    kernel.tell({ type: 'run', run_id: RUN_ID, message: asking('c2') });
+    kernel.tell({ type: 'overview', overview: overview(false) });
+    expect(link.channel(RUN_ID)).toBeNull();
+    kernel.be('dead');
+    expect(view.cutOff).not.toHaveBeenCalled();
+  });
+
+  it('hears nothing that is for another page, or for itself before it reconnected', async () => {
+    kernel.knowComm();
+    await connect();
+    const before = kernel.comm;
+    kernel.announce();
+    await settle();
+    kernel.tell({ type: 'overview', overview: overview(true) }, before);
+    expect(link.overview).toBeNull();
+    kernel.tell({ type: 'overview', overview: overview(true) });
+    expect(link.overview).not.toBeNull();
   });
 });

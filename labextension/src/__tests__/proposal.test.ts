@@ -1,16 +1,21 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { Choice } from '../protocol';
+import type { CellPlace, Choice, Proposal } from '../protocol';
 import { ProposalView } from '../view/proposal';
 import { APPROVAL, askAbout } from './story';
 
 const choice = (answer: Choice['answer'], label: string): Choice => ({ answer, label });
 const choices = [choice('approve', 'Approve'), choice('always', 'Always'), choice('deny', 'Deny')];
-const propose = (name: string, given: object, change = '') => {
+const propose = (name: string, given: object, proposal: Proposal, change = '') => {
   const asked = askAbout(name, given, { approval: { ...APPROVAL, choices } });
   const about = { approval_id: 'a2', run_id: 'r1', cell_id: null, about: name, html: '' };
-  return { approval: { ...about, asked, change }, call: asked.calls[0] };
+  return [{ ...about, asked, change, proposal }, proposal] as const;
 };
+const proposal = (side: CellPlace['side'], title: string, about: string): Proposal => ({
+  place: { cell_id: 'c2', side, kind: 'code', path: null },
+  title,
+  about
+});
 const texts = (of: HTMLElement, selector: string) =>
   [...of.querySelectorAll(selector)].map(each => each.textContent);
 
@@ -18,16 +23,11 @@ describe('a proposal', () => {
   let decide: ReturnType<typeof vi.fn>;
   beforeEach(() => (decide = vi.fn()));
 
-  const edit = (change = '', before = 'x = 1', asking?: string) => {
-    const proposed = propose('edit_cell', { cell: 2, source: 'x = 2' }, change);
-    return new ProposalView({ ...proposed, before, asking: asking ?? null }, decide, null);
+  const edit = (change = '', asking: string | null = null) => {
+    const changed = proposal('changed', 'a change of this cell', 'the change of cell [3]');
+    const proposed = propose('edit_cell', { cell: 2, source: 'x = 2' }, changed, change);
+    return new ProposalView(...proposed, asking, decide, null);
   };
-  const insert = (given: object) =>
-    new ProposalView(
-      { ...propose('insert_cell', given), before: null, asking: null },
-      decide,
-      null
-    );
   const find = ({ element }: ProposalView, name: string): HTMLInputElement =>
     element.querySelectorAll<HTMLInputElement>(`[data-ipyagent="${name}"]`)[0];
 
@@ -51,15 +51,14 @@ describe('a proposal', () => {
 
   it('names its cell in every label', () => {
     const label = (element: Element) => element.getAttribute('aria-label');
-    const view = edit('', '\nx = 1\ny = 2');
-    expect([...view.element.querySelectorAll('button')].map(label)).toEqual([
-      'Approve: the change of the cell “x = 1”',
-      'Deny: the change of the cell “x = 1”',
-      'Edit the change of the cell “x = 1”',
-      'Always: the change of the cell “x = 1”'
+    const { element } = edit();
+    expect([element, ...element.querySelectorAll('button')].map(label)).toEqual([
+      'the change of cell [3]',
+      'Approve: the change of cell [3]',
+      'Deny: the change of cell [3]',
+      'Edit the change of cell [3]',
+      'Always: the change of cell [3]'
     ]);
-    expect(label(edit('', '').element)).toBe('the change of the cell without text');
-    expect(label(insert({ source: 'plot()' }).element)).toBe('the new code cell “plot()”');
   });
 
   it('shows the change as the kernel draws it, and nothing else that it says', () => {
@@ -72,11 +71,14 @@ describe('a proposal', () => {
 
   it('says what is proposed, and by which notebook if it is another one', () => {
     const title = ({ element }: ProposalView) => texts(element, 'p')[0];
-    expect(title(edit('', 'x = 1', 'b/other.ipynb'))).toBe(
+    expect(title(edit('', 'b/other.ipynb'))).toBe(
       'The agent of b/other.ipynb proposes a change of this cell'
     );
-    const markdown = insert({ source: '# Title', kind: 'markdown' });
-    expect(title(markdown)).toBe('The agent proposes a new markdown cell');
+    const made = proposal('after', 'a new markdown cell', 'the new markdown cell, …');
+    const given = propose('insert_cell', { source: '# Title', kind: 'markdown' }, made);
+    expect(title(new ProposalView(...given, null, decide, null))).toBe(
+      'The agent proposes a new markdown cell'
+    );
   });
 
   it('says when the cell is no longer what was to be changed', () => {

@@ -2,8 +2,8 @@
 import MarkdownIt from 'markdown-it';
 
 import { Channel, type FromRun } from '../channel';
-import type { SavedCall, SavedRun, SavedStep } from '../lab/outputs';
-import type { Approval, Asked, CallRequest, Choice, Drawn, Snapshot } from '../protocol';
+import type { SavedRun } from '../lab/outputs';
+import type { Approval, Asked, CallRequest, Choice, Drawn, Offers, Snapshot } from '../protocol';
 import planned from './fixtures/plan.json';
 import told from './fixtures/run.json';
 
@@ -122,16 +122,23 @@ export function callHtml(code: string, status = 'awaiting_approval', name = 'run
   );
 }
 
-/** A saved run of one step, the answer: its calls; and its HTML, with Markdown as the answer. */
+export const OFFERS: Offers = { sources: [], cells: [], go_on: null, undo: null };
+
+/** A saved run of one step, the answer, with calls that ran that code; and its HTML, with Markdown. */
 export function savedOf(
   text: string,
-  calls: SavedCall[] = [],
+  sources: string[] = [],
   changes: Partial<SavedRun> = {}
 ): [string, SavedRun] {
-  const steps: SavedStep[] = [{ executions: calls }];
+  const calls = sources.map(() => ({ call: { name: 'run_python' }, status: 'success' }));
+  const steps = [{ executions: calls }];
+  const offers = { ...OFFERS, sources };
   const code = '<p class="ia-caption">run_python</p>\n<pre><code></code></pre>';
   const tools = calls.map(() => `<details class="ia-tool">${code}</details>`).join('');
   const answer = `<div class="ia-markdown">${new MarkdownIt({ html: true }).render(text)}</div>`;
   const step = `<div class="ia-answer">${answer}${tools}</div>`;
-  return [`<div class="ipyagent-card ia-done">${step}</div>`, { ...RUN, steps, ...changes }];
+  return [
+    `<div class="ipyagent-card ia-done">${step}</div>`,
+    { ...RUN, steps, offers, ...changes }
+  ];
 }

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { SavedCall, SavedRun } from '../lab/outputs';
+import type { SavedRun } from '../lab/outputs';
 import { savedCard } from '../saved';
 import { host } from '../view/host';
 import { keepHtml } from '../view/sanitize';
@@ -8,15 +8,8 @@ import { savedOf } from './story';
 
 const insertCells = vi.fn<NonNullable<typeof host.insertCells>>();
 
-const ran = (text: string, changes: Partial<SavedCall> = {}): SavedCall => ({
-  call: { name: 'run_python', arguments: { code: text } },
-  status: 'success',
-  preview: { kind: 'code', text, language: 'python' },
-  ...changes
-});
-
-function drawn(text: string, calls: SavedCall[] = [], changes: Partial<SavedRun> = {}) {
-  const card = savedCard(...savedOf(text, calls, changes), keepHtml);
+function drawn(text: string, sources: string[] = [], changes: Partial<SavedRun> = {}) {
+  const card = savedCard(...savedOf(text, sources, changes), keepHtml);
   document.body.replaceChildren(card);
   return (name: string) => [
     ...card.querySelectorAll<HTMLButtonElement>(`[data-ipyagent="${name}"]`)
@@ -61,7 +54,7 @@ describe('code of an answer', () => {
   });
 
   it('has buttons with names that hold their labels, for who speaks to them', () => {
-    const find = drawn(text, [ran('x = 1')]);
+    const find = drawn(text, ['x = 1']);
     const names = ['to-cell', 'copy', 'keep-cells'].map(name => find(name)[0].ariaLabel);
     expect(names).toEqual([
       'To cell: Insert this code as a cell below',
@@ -72,7 +65,7 @@ describe('code of an answer', () => {
 
   it('has no such button where no notebook can be changed', () => {
     host.insertCells = null;
-    const find = drawn(text, [ran('x = 1')]);
+    const find = drawn(text, ['x = 1']);
     expect([...find('to-cell'), ...find('keep-cells')]).toEqual([]);
     expect(find('copy')).toHaveLength(5);
   });
@@ -80,15 +73,7 @@ describe('code of an answer', () => {
 
 describe('code that ran', () => {
   it('becomes a cell, and without a kernel a finished run keeps all that succeeded', async () => {
-    const call = { name: 'run_shell', arguments: {} };
-    const shell = { call, preview: { kind: 'code', text: 'ls', language: 'bash' } };
-    const calls = [
-      ran('a = 1\n'),
-      ran('a = 2', { status: 'failed' }),
-      ran('', shell),
-      ran('b = 2')
-    ];
-    const find = drawn('', calls);
+    const find = drawn('', ['a = 1', '', '%%bash\nls', 'b = 2']);
     find('to-cell').forEach(button => button.click());
     find('keep-cells').forEach(button => button.click());
     const all = ['a = 1', '%%bash\nls', 'b = 2'];
@@ -103,7 +88,7 @@ describe('code that ran', () => {
       { kind: 'markdown', source: 'It is 1.' }
     ] as const;
     host.freeze = vi.fn().mockResolvedValue(cells);
-    const [button] = drawn('', [ran('a = 1'), ran('a')])('keep-cells');
+    const [button] = drawn('', ['a = 1', 'a'])('keep-cells');
     button.click();
     await vi.waitFor(() => expect(button.textContent).toBe('Inserted below, unverified'));
     expect(inserted()).toEqual([cells]);
@@ -111,36 +96,28 @@ describe('code that ran', () => {
 
   it('is kept as it ran where the kernel does not know the run', async () => {
     host.freeze = vi.fn().mockResolvedValue([]);
-    drawn('', [ran('a = 1')])('keep-cells')[0].click();
+    drawn('', ['a = 1'])('keep-cells')[0].click();
     await vi.waitFor(() => expect(inserted()).toEqual([['a = 1']]));
   });
 
-  it.each<[string, Partial<SavedCall>]>([
-    ['was only checked', { dry_run: true }],
-    ['was denied', { status: 'denied' }],
-    ['still runs', { status: 'running' }],
-    ['was written to a file', { call: { name: 'write_file', arguments: {} } }]
-  ])('is no cell where it %s', (_, changes) => {
-    const find = drawn('', [ran('x = 1', changes)]);
+  it('is no cell where the kernel does not say so', () => {
+    const find = drawn('', ['', '']);
     expect([...find('to-cell'), ...find('keep-cells')]).toEqual([]);
   });
 
-  it('is no cell where a script was only kept', () => {
-    const acted = (action: string) => [
-      ran('x = 1', { call: { name: 'python_script', arguments: { action } } })
-    ];
-    expect(drawn('', acted('create'))('to-cell')).toEqual([]);
-    expect(drawn('', acted('run'))('to-cell')).toHaveLength(1);
+  it('of a run that an earlier version has saved is not offered', () => {
+    const find = drawn('', ['x = 1'], { offers: undefined });
+    expect([...find('to-cell'), ...find('keep-cells')]).toEqual([]);
   });
 
   it('is kept as a whole only when the run is over', () => {
-    const find = drawn('', [ran('x = 1')], { status: 'running' });
+    const find = drawn('', ['x = 1'], { status: 'running' });
     expect(find('to-cell')).toHaveLength(1);
     expect(find('keep-cells')).toEqual([]);
   });
 
   it('never comes from what is drawn: HTML that fits no run has no buttons', () => {
-    const [html, run] = savedOf('', [ran('x = 1')]);
+    const [html, run] = savedOf('', ['x = 1']);
     const forged = html.replace('<details', '<details class="ia-tool"></details><details');
     const card = savedCard(forged, run, keepHtml);
     expect(card.querySelectorAll('[data-ipyagent=to-cell]')).toHaveLength(0);

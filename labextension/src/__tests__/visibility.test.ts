@@ -1,11 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
-import {
-  areAllButtonsInSight,
-  areButtonsInSight,
-  questionCardOf,
-  isInSight
-} from '../lab/questionCard';
+import { areAllButtonsInSight, areButtonsInSight, isInSight } from '../lab/questionCard';
 import { h } from '../view/dom';
 
 /** A page of 100 pixels on which a card and its form stand; jsdom lays nothing out. */
@@ -23,7 +18,7 @@ function asked(top: number, bottom: number) {
   place(card, top - 70, bottom);
   place(form, top, bottom);
   document.body.replaceChildren(card);
-  return questionCardOf(form);
+  return form;
 }
 
 beforeEach(() => {

@@ -1,11 +1,12 @@
 /** Buttons that go on: after a recording with the model, after a limit, after a failure. */
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import type { SavedCall, SavedRun } from '../lab/outputs';
+import type { SavedRun } from '../lab/outputs';
+import type { Offers } from '../protocol';
 import { savedCard } from '../saved';
 import { host } from '../view/host';
 import { keepHtml } from '../view/sanitize';
-import { savedOf } from './story';
+import { OFFERS, savedOf } from './story';
 
 const runAgain = vi.fn<NonNullable<typeof host.runAgain>>();
 
@@ -52,13 +53,7 @@ describe('a replayed run', () => {
   });
 });
 
-const LOOK: SavedCall = { call: { name: 'list_files', arguments: {} }, status: 'success' };
-
-/** A run that failed: what the last request got, after these calls. */
-function failed(last: SavedRun['steps'][number], calls: SavedCall[] = []): Partial<SavedRun> {
-  const before = calls.length > 0 ? [{ finish_reason: 'tool_calls', executions: calls }] : [];
-  return { status: 'error', stop_reason: 'error', steps: [...before, last] };
-}
+const going = (go_on: Offers['go_on']): Partial<SavedRun> => ({ offers: { ...OFFERS, go_on } });
 
 /** The names of the buttons that go on, on the card of such a run. */
 function ways(changes: Partial<SavedRun>): string[] {
@@ -77,23 +72,13 @@ describe('a run that was not all', () => {
     host.askBelow = null;
   });
 
-  it.each([
-    ['a limit of steps', { stop_reason: 'max_steps' }, ['continue']],
-    ['a limit of seconds', { stop_reason: 'max_seconds' }, ['continue']],
-    ['a limit of tokens', { stop_reason: 'max_tokens' }, ['continue']],
-    ['the limit of what it may cost', { stop_reason: 'max_usd' }, []],
-    ['its answer', { stop_reason: 'finished' }, []],
-    ['a stop', { status: 'cancelled', stop_reason: 'interrupted' }, []],
-    ['a request without a reply', failed({}), ['try-again']],
-    ['such a request after calls', failed({}, [LOOK]), ['continue']],
-    ['an answer that is of no use', failed({ finish_reason: 'stop' }), []],
-    ['no request at all', { ...failed({}), steps: [] }, []]
-  ])('offers after %s what is not done twice by that', (_, changes, names) => {
-    expect(ways(changes)).toEqual(names);
+  it.each(['continue', 'try-again'] as const)('offers to %s where the kernel says so', way => {
+    expect(ways(going(way))).toEqual([way]);
+    expect(ways(going(null))).toEqual([]);
   });
 
   it('goes on in a cell below, once', () => {
-    const button = find(draw({ stop_reason: 'max_steps' }), 'continue');
+    const button = find(draw(going('continue')), 'continue');
     button?.click();
     button?.click();
     expect(askBelow.mock.calls.map(([, prompt]) => prompt)).toEqual(['Continue']);
@@ -101,7 +86,7 @@ describe('a run that was not all', () => {
   });
 
   it('can be continued once what prevented it is gone', () => {
-    const button = find(draw({ stop_reason: 'max_steps' }), 'continue');
+    const button = find(draw(going('continue')), 'continue');
     askBelow.mockReturnValueOnce('This notebook is read-only');
     button?.click();
     expect(document.body.textContent).toContain('This notebook is read-only');
@@ -110,7 +95,7 @@ describe('a run that was not all', () => {
   });
 
   it('runs its own cell again, whatever is recorded', async () => {
-    find(draw(failed({})), 'try-again')?.click();
+    find(draw(going('try-again')), 'try-again')?.click();
     await vi.advanceTimersByTimeAsync(0);
     expect(runAgain.mock.calls.map(([, isFresh]) => isFresh)).toEqual([false]);
   });
@@ -123,7 +108,7 @@ describe('a run that was not all', () => {
 
   it('has no such button where there is no notebook', () => {
     host.askBelow = host.runAgain = null;
-    expect(ways({ stop_reason: 'max_steps' })).toEqual([]);
-    expect(ways(failed({}))).toEqual([]);
+    expect(ways(going('continue'))).toEqual([]);
+    expect(ways(going('try-again'))).toEqual([]);
   });
 });

@@ -10,14 +10,7 @@ import { reveal } from '../view/reveal';
 import { goTo, placeOf } from './cells';
 import type { Link } from './link';
 import type { Links } from './links';
-import {
-  areButtonsInSight,
-  QuestionCard,
-  questionCardOf,
-  focusCard,
-  isInSight,
-  scrollToCard
-} from './questionCard';
+import { areButtonsInSight, cardOf, focusCard, isInSight, scrollToCard } from './questionCard';
 
 /** The id of the side panel. */
 export const PANEL = 'ipyagent-panel';
@@ -86,7 +79,7 @@ export async function showWaiting({ approval, panel }: Waiting, { app }: Links):
   await goTo(place, app);
   const form = panel.node.querySelector<HTMLElement>(`${OUTPUT} ${formOf(approval)}`);
   if (form !== null) {
-    scrollToCard(questionCardOf(form));
+    scrollToCard(form);
   }
 }
 
@@ -114,26 +107,25 @@ export class QuestionCards {
   /** Emitted after each check. */
   readonly checked = new Signal<this, readonly Waiting[]>(this);
 
-  private choices = new Map<string, QuestionCard>();
+  private choices = new Map<string, HTMLElement>();
   private timer: number | null = null;
 
   constructor(private links: Links) {
     links.changed.connect(() => this.update());
   }
 
-  /** Return the card with the buttons; null while none is displayed. */
-  choiceOf({ key }: Waiting): QuestionCard | null {
+  /** Return the form with the buttons; null while none is displayed. */
+  choiceOf({ key }: Waiting): HTMLElement | null {
     return this.choices.get(key) ?? null;
   }
 
-  /** List the cards that are displayed, the preferred first, and first in the current notebook. */
-  list({ approval }: Waiting): QuestionCard[] {
+  /** List the forms that are displayed, the preferred first, and first in the current notebook. */
+  list({ approval }: Waiting): HTMLElement[] {
     const { panel } = this.links;
-    const rank = ({ card }: QuestionCard): number =>
-      2 * preferenceOf(card) + (panel?.node.contains(card) === true ? 0 : 1);
+    const rank = (form: HTMLElement): number =>
+      2 * preferenceOf(form) + (panel?.node.contains(form) === true ? 0 : 1);
     return [...document.querySelectorAll<HTMLElement>(formOf(approval))]
-      .map(questionCardOf)
-      .filter(({ card }) => preferenceOf(card) >= 0 && card.getClientRects().length > 0)
+      .filter(form => preferenceOf(form) >= 0 && cardOf(form).getClientRects().length > 0)
       .sort((one, other) => rank(one) - rank(other));
   }
 
@@ -144,11 +136,11 @@ export class QuestionCards {
     this.choices = new Map();
     const lines = new Set<Element>();
     for (const each of waiting) {
-      const cards = this.list(each);
-      const choice = choose(cards, before.get(each.key)?.form);
+      const forms = this.list(each);
+      const choice = choose(forms, before.get(each.key));
       if (choice !== null) {
         this.choices.set(each.key, choice);
-        cards.filter(card => card !== choice).forEach(card => lines.add(lead(card, choice)));
+        forms.filter(form => form !== choice).forEach(form => lines.add(lead(form, choice)));
       }
     }
     const drawn = [...document.querySelectorAll<HTMLElement>(`.${LINE}`)];
@@ -168,33 +160,33 @@ export class QuestionCards {
 }
 
 /** Return the rank of a card's place, 0 for the preferred one; -1 without a place. */
-function preferenceOf(card: HTMLElement): number {
-  return PLACES.findIndex(([selector]) => card.closest(selector) !== null);
+function preferenceOf(form: HTMLElement): number {
+  return PLACES.findIndex(([selector]) => form.closest(selector) !== null);
 }
 
 /** Choose the card that is in use; else the first one that shows its buttons. */
 function choose(
-  cards: readonly QuestionCard[],
+  forms: readonly HTMLElement[],
   before: HTMLElement | undefined
-): QuestionCard | null {
-  const last = cards.find(({ form }) => form === before) ?? cards.find(isInUse);
+): HTMLElement | null {
+  const last = forms.find(form => form === before) ?? forms.find(isInUse);
   if (last !== undefined && isInUse(last)) {
     return last;
   }
-  const inCell = cards.find(each => each.card.closest(OUTPUT) !== null);
+  const inCell = forms.find(form => form.closest(OUTPUT) !== null);
   return (
-    cards.find(areButtonsInSight) ?? cards.find(isInSight) ?? last ?? inCell ?? cards.at(0) ?? null
+    forms.find(areButtonsInSight) ?? forms.find(isInSight) ?? last ?? inCell ?? forms.at(0) ?? null
   );
 }
 
-function isInUse({ card, form }: QuestionCard): boolean {
-  return form.matches(':hover, :focus-within') || card.querySelector(INPUT) !== null;
+function isInUse(form: HTMLElement): boolean {
+  return form.matches(':hover, :focus-within') || cardOf(form).querySelector(INPUT) !== null;
 }
 
 /** Show where the buttons are, in place of a card's own. */
-function lead({ form }: QuestionCard, choice: QuestionCard): HTMLElement {
+function lead(form: HTMLElement, choice: HTMLElement): HTMLElement {
   const line = form.querySelector<HTMLElement>(`.${LINE}`) ?? addLine(form);
-  setText(line.children[0] as HTMLElement, `Asked ${PLACES[preferenceOf(choice.card)][1]}`);
+  setText(line.children[0] as HTMLElement, `Asked ${PLACES[preferenceOf(choice)][1]}`);
   line.onclick = () => {
     scrollToCard(choice);
     focusCard(choice);
@@ -212,7 +204,7 @@ function addLine(form: HTMLElement): HTMLElement {
 /** Give a card its buttons back. */
 function removeLine(line: HTMLElement): void {
   if (line.contains(document.activeElement)) {
-    focusCard(questionCardOf(line));
+    focusCard(line);
   }
   line.remove();
 }

@@ -9,7 +9,7 @@ import { QuestionCards, oldestWaiting, PANEL, showWaiting, Waiting } from './app
 import { codeCells, indexOfCell, placeOf, select, uncover } from './cells';
 import type { Links } from './links';
 import { isPrompt } from './prompts';
-import { areAllButtonsInSight, QuestionCard, scrollToCard } from './questionCard';
+import { areAllButtonsInSight, scrollToCard } from './questionCard';
 import { Notifier, NOTIFY, Reminder } from './reminders';
 import type { Settings } from './settings';
 
@@ -38,21 +38,21 @@ class Decisions {
       return;
     }
     const { oldest } = this;
-    const card = oldest && (await this.findCard(oldest));
-    if (card === null) {
+    const form = oldest && (await this.findForm(oldest));
+    if (form === null) {
       await (oldest && this.lead(oldest));
-    } else if (areAllButtonsInSight(card)) {
-      card.form.querySelector<HTMLButtonElement>(`[data-ipyagent="${word}"]`)?.click();
+    } else if (areAllButtonsInSight(form)) {
+      form.querySelector<HTMLButtonElement>(`[data-ipyagent="${word}"]`)?.click();
     } else {
       // A toast might cover the call.
-      const status = card.form.querySelector('.ipyagent-sent');
+      const status = form.querySelector('.ipyagent-sent');
       status?.replaceChildren(`Read it, then ${word} again.`);
-      scrollToCard(card);
+      scrollToCard(form);
     }
   }
 
-  /** Find the card with the buttons, uncovering the cell that asks if none is displayed. */
-  private async findCard(waiting: Waiting): Promise<QuestionCard | null> {
+  /** Find the form with the buttons, uncovering the cell that asks if none is displayed. */
+  private async findForm(waiting: Waiting): Promise<HTMLElement | null> {
     const place = placeOf(waiting.approval.cell_id, [waiting.panel]);
     this.cards.chooseCards();
     if (this.cards.choiceOf(waiting) === null && place !== null) {

@@ -101,6 +101,8 @@ function messageOf(
  */
 export class SubshellComm {
   private readonly id = UUID.uuid4();
+  /** The comm on which the kernel replies. */
+  readonly replyId = `${this.id}.out`;
   private subshell: string | null = null;
   /** The messages to send once it is open; null from then on. */
   private queue: JSONObject[] | null = [];

@@ -1,21 +1,22 @@
 /** The connection of a page to one kernel that has ipyagent loaded. */
-import { CommsOverSubshells, Kernel, KernelMessage as Jupyter } from '@jupyterlab/services';
+import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import { JSONObject, UUID } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
-import type { Answer, FromRun, ToRun } from '../channel';
+import { type Answer, Channel, type ToRun } from '../channel';
 import type { Ask, Overview, PageRequest, PendingApproval, Protocol, RunLine } from '../protocol';
 import { endSubshell, hasComm, SubshellComm } from './control';
 
 const TARGET = 'ipyagent';
 
-/** Milliseconds to wait for JupyterLab's subshell; some kernels have none. */
-const SUBSHELL_MILLISECONDS = 1_000;
-
 const PAGE = UUID.uuid4();
 
-/** A field since JupyterLab 4.4 that is not in its interface. */
-type Starting = Kernel.IComm & { readonly subshellStarted?: Promise<void> };
+/** The fields of messages that a link receives. */
+interface Content {
+  comm_id?: string;
+  data?: unknown;
+  transient?: { display_id?: unknown };
+}
 
 /** Handles a request of the kernel; an exception becomes the reply's error. */
 type Serve = (request: PageRequest, link: Link) => unknown;
@@ -28,27 +29,30 @@ export interface OpenNotebooks {
 }
 
 /**
- * Connects the page to one kernel. Opens comms once the kernel reports ipyagent, reopens them after
- * a reconnect, and resumes followed runs from a snapshot.
+ * Connects the page to one kernel. Opens a comm once the kernel reports ipyagent, another one after
+ * a reconnect, and resumes followed runs from a snapshot. The kernel replies on a comm that is not
+ * opened, so that JupyterLab starts no subshell for it.
  */
 export class Link {
   /** The kernel's last overview; null while disconnected. */
   overview: Overview | null = null;
+  /** Prompts to begin with: null while they are asked for, undefined before that. */
+  prompts: readonly string[] | null | undefined;
   /** False where JupyterLab's widgets have no connection to the kernel. */
   hasWidgets = true;
 
   /** Emitted after every change of `overview`. */
   readonly changed = new Signal<this, void>(this);
 
-  private runs = new Map<string, (message: FromRun) => void>();
+  /** The runs that are followed. */
+  private channels = new Map<string, Channel>();
   private answers = new Map<number, (value: unknown) => void>();
   private requestCount = 0;
   private comm: SubshellComm | null = null;
-  private kernelComm: Kernel.IComm | null = null;
   private isDisconnected = false;
 
   constructor(
-    /** The connection of the comms, shared by all notebooks of this kernel. */
+    /** The connection of the comm, shared by all notebooks of this kernel. */
     public kernel: Kernel.IKernelConnection,
     private listNotebooks: (link: Link) => OpenNotebooks,
     private serve: Serve
@@ -76,15 +80,16 @@ export class Link {
     this.sendToRun(run_id, { type: 'decide', approval_id, answer });
   }
 
-  /** Receive the messages of one run, beginning with a snapshot. */
-  follow(runId: string, receive: (message: FromRun) => void): void {
-    this.runs.set(runId, receive);
+  /** Return the channel of a run, shared by all its views; null if it is not live. */
+  channel(runId: string): Channel | null {
+    const known = this.channels.get(runId);
+    if (known !== undefined || this.live.every(({ id }) => id !== runId)) {
+      return known ?? null;
+    }
+    const channel = new Channel(message => this.sendToRun(runId, message));
+    this.channels.set(runId, channel);
     this.send({ type: 'follow', run_id: runId });
-  }
-
-  /** Stop receiving a run's messages. */
-  unfollow(runId: string): void {
-    this.runs.delete(runId);
+    return channel;
   }
 
   /** Ask the kernel; resolves with its answer, or undefined if the connection was lost. */
@@ -104,8 +109,8 @@ export class Link {
 
   /** Switch to another connection to the same kernel. */
   useConnection(connection: Kernel.IKernelConnection): void {
-    this.detach();
-    this.closeComms();
+    Signal.disconnectReceiver(this);
+    this.drop();
     this.kernel = connection;
     this.attach();
     if (this.overview !== null) {
@@ -119,9 +124,9 @@ export class Link {
     this.comm = null;
   }
 
-  /** Close all comms and disconnect all signals. */
+  /** Close the comm and disconnect all signals. */
   dispose(): void {
-    this.detach();
+    Signal.disconnectReceiver(this);
     this.close();
     this.disconnect();
     Signal.clearData(this);
@@ -129,21 +134,10 @@ export class Link {
 
   private attach(): void {
     const { kernel } = this;
-    kernel.registerCommTarget(`${TARGET}.out`, this.onComm);
-    kernel.statusChanged.connect(this.onStatus);
-    kernel.iopubMessage.connect(this.onIopub);
-    kernel.connectionStatusChanged.connect(this.onConnectionStatus);
+    kernel.statusChanged.connect(this.onStatus, this);
+    kernel.iopubMessage.connect(this.onIopub, this);
+    kernel.connectionStatusChanged.connect(this.onConnectionStatus, this);
     this.onConnectionStatus(kernel, kernel.connectionStatus);
-  }
-
-  private detach(): void {
-    const { kernel } = this;
-    kernel.statusChanged.disconnect(this.onStatus);
-    kernel.connectionStatusChanged.disconnect(this.onConnectionStatus);
-    kernel.iopubMessage.disconnect(this.onIopub);
-    if (!kernel.isDisposed) {
-      kernel.removeCommTarget(`${TARGET}.out`, this.onComm);
-    }
   }
 
   /** Connect if the kernel has a comm of ipyagent, whoever loaded it. */
@@ -154,59 +148,34 @@ export class Link {
     }
   }
 
-  /** Reconnect when the kernel reports that ipyagent was loaded: older comms are dead. */
-  private onIopub = (_: unknown, { header, content }: Jupyter.IIOPubMessage): void => {
-    const { transient } = content as { transient?: { display_id?: unknown } };
-    if (header.msg_type === 'update_display_data' && transient?.display_id === `${TARGET}:loaded`) {
+  /** Receive messages, and reconnect when ipyagent was loaded: older comms are dead. */
+  private onIopub = (_: unknown, { header, content }: KernelMessage.IIOPubMessage): void => {
+    const { comm_id, data, transient } = content as Content;
+    if (header.msg_type === 'comm_msg' && comm_id === this.comm?.replyId) {
+      this.receive(data as Protocol['to_page']);
+    } else if (transient?.display_id === `${TARGET}:loaded`) {
       this.reconnect();
     }
   };
 
   private connect(): void {
     const { kernel } = this;
-    if (this.comm !== null || !kernel.handleComms) {
-      return;
-    }
-    const comm = (this.comm = new SubshellComm(kernel, TARGET));
-    this.reportNotebooks();
-    this.runs.forEach((_, runId) => this.send({ type: 'follow', run_id: runId }));
-    const { notebooks } = this.listNotebooks(this);
-    void comm.open({ page: PAGE, client: kernel.clientId, notebooks });
-  }
-
-  /** Accept the comm that the kernel opens to this page; others are for other pages. */
-  private onComm = (comm: Kernel.IComm, { content }: { content: { data: unknown } }): void => {
-    const { page } = content.data as { page?: string };
-    if (page === PAGE) {
-      this.kernelComm = comm;
-      comm.onMsg = message => this.receive(message.content.data as unknown as Protocol['to_page']);
-    }
-    void this.disableSubshell(comm, page === PAGE);
-  };
-
-  /**
-   * Disable the comm's subshell: the page sends nothing on it. JupyterLab starts one anyway, and
-   * leaks it if the comm is disposed before it has started.
-   */
-  private async disableSubshell(comm: Starting, isMine: boolean): Promise<void> {
-    await this.kernel.info.catch(() => undefined);
-    const timeout = new Promise<void>(resolve => setTimeout(resolve, SUBSHELL_MILLISECONDS));
-    await Promise.race([comm.subshellStarted, timeout]);
-    if (isMine && !comm.isDisposed) {
-      comm.commsOverSubshells = CommsOverSubshells.Disabled;
-    } else {
-      comm.dispose();
+    if (this.comm === null) {
+      const comm = (this.comm = new SubshellComm(kernel, TARGET));
+      this.reportNotebooks();
+      this.channels.forEach((_, runId) => this.send({ type: 'follow', run_id: runId }));
+      const { notebooks } = this.listNotebooks(this);
+      void comm.open({ page: PAGE, client: kernel.clientId, notebooks });
     }
   }
 
   private receive(message: Protocol['to_page']): void {
     switch (message.type) {
       case 'overview':
-        this.overview = this.addKnown(message.overview);
-        this.changed.emit();
+        this.showOverview(message.overview);
         break;
       case 'run':
-        this.runs.get(message.run_id)?.(message.message);
+        this.channels.get(message.run_id)?.receive(message.message);
         break;
       case 'reply':
         this.answers.get(message.id)?.(message.value);
@@ -229,13 +198,16 @@ export class Link {
     }
   }
 
-  /** Return an overview with all blocks of its panel: those that have not changed are not sent. */
-  private addKnown(overview: Overview): Overview {
+  /** Keep an overview with all blocks of its panel: those that have not changed are not sent. */
+  private showOverview(overview: Overview): void {
     const { set, order } = overview.panel;
     const known = new Map(this.overview?.panel.set.map(each => [each.key, each]));
     set.forEach(each => known.set(each.key, each));
     const there = Object.values(order).flatMap(keys => keys.flatMap(key => known.get(key) ?? []));
-    return { ...overview, panel: { set: there, order } };
+    this.overview = { ...overview, panel: { set: there, order } };
+    const live = new Set(this.live.map(({ id }) => id));
+    [...this.channels.keys()].filter(id => !live.has(id)).forEach(id => this.channels.delete(id));
+    this.changed.emit();
   }
 
   private async answerRequest(request: PageRequest): Promise<void> {
@@ -267,26 +239,26 @@ export class Link {
   };
 
   private reconnect(): void {
-    this.closeComms();
+    this.drop();
     this.connect();
   }
 
   /** Forget the kernel's state: ipyagent is gone. */
   private disconnect(): void {
-    this.closeComms();
-    this.runs.clear();
+    this.drop();
+    this.channels.forEach(channel => channel.disconnect());
+    this.channels.clear();
     if (this.overview !== null) {
       this.overview = null;
       this.changed.emit();
     }
   }
 
-  /** Close the comms, and keep the overview. */
-  private closeComms(): void {
+  /** Drop the comm, and keep the overview. */
+  private drop(): void {
     this.isDisconnected = false;
     this.comm?.drop();
-    this.kernelComm?.dispose();
-    this.comm = this.kernelComm = null;
+    this.comm = null;
     const unanswered = [...this.answers.values()];
     this.answers.clear();
     unanswered.forEach(resolve => resolve(undefined));

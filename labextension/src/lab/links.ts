@@ -4,7 +4,7 @@ import type { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 
-import { Channel } from '../channel';
+import type { Channel } from '../channel';
 import type { PageRequest } from '../protocol';
 import { Link, OpenNotebooks } from './link';
 
@@ -24,6 +24,8 @@ export class Links {
     readonly app: JupyterFrontEnd,
     readonly tracker: INotebookTracker
   ) {
+    live.channel = runId => this.all.map(link => link.channel(runId)).find(Boolean) ?? null;
+    this.changed.connect(() => live.changed.emit());
     this.forEachNotebook(panel => this.add(panel));
     tracker.currentChanged.connect(() => this.changed.emit());
     window.addEventListener('pagehide', () => this.links.forEach(link => link.close()));
@@ -89,34 +91,19 @@ export class Links {
       if (!ids.has(id)) {
         this.links.delete(id);
         link.dispose();
-        ownOf(link)?.dispose();
       }
     }
     for (const id of ids) {
       const own = connections.filter(each => each.id === id);
-      this.updateLink(id, own);
+      const link = this.links.get(id) ?? this.addLink(id, own[0]);
+      if (!own.includes(link.kernel)) {
+        link.useConnection(own[0]);
+      }
+      // JupyterLab enables widgets on one connection per kernel: the first notebook's.
+      link.hasWidgets = own.some(({ handleComms }) => handleComms);
     }
     this.links.forEach(link => link.reportNotebooks());
     this.changed.emit();
-  }
-
-  /**
-   * Choose the connection for a kernel's comms. JupyterLab enables comms on one connection per
-   * kernel: the first notebook's. When this is closed the others have none, so they share one of
-   * ours.
-   */
-  private updateLink(id: string, connections: Kernel.IKernelConnection[]): void {
-    const before = this.links.get(id);
-    const own = before === undefined ? null : ownOf(before);
-    const able = connections.filter(({ handleComms }) => handleComms);
-    const usable = able.find(each => each === before?.kernel) ?? able.at(0);
-    const connection = usable ?? own ?? connections[0].clone({ handleComms: true });
-    const link = before ?? this.addLink(id, connection);
-    if (link.kernel !== connection) {
-      link.useConnection(connection);
-      own?.dispose();
-    }
-    link.hasWidgets = usable !== undefined;
   }
 
   private addLink(id: string, connection: Kernel.IKernelConnection): Link {
@@ -153,47 +140,11 @@ function kernelOf({ sessionContext }: NotebookPanel): Kernel.IKernelConnection |
   return sessionContext.session?.kernel ?? null;
 }
 
-/** Return the connection of a link if it is one of ours. */
-function ownOf({ kernel, hasWidgets }: Link): Kernel.IKernelConnection | null {
-  return hasWidgets ? null : kernel;
+interface LiveRuns {
+  readonly changed: Signal<object, void>;
+  /** Returns the channel of a run; null if it is not live. */
+  channel: (runId: string) => Channel | null;
 }
 
-export class LiveRuns {
-  /** Emitted when new runs are live. */
-  readonly appeared = new Signal<this, void>(this);
-
-  private entries = new Map<string, { link: Link; channel: Channel | null }>();
-
-  /** Return the channel of a run, shared by all its views; null if it is not live. */
-  channel(runId: string): Channel | null {
-    const entry = this.entries.get(runId);
-    if (entry?.channel === null) {
-      const channel = new Channel(message => entry.link.sendToRun(runId, message));
-      entry.link.follow(runId, message => channel.receive(message));
-      entry.channel = channel;
-    }
-    return entry?.channel ?? null;
-  }
-
-  /** Update the list from the links' overviews. */
-  update(links: readonly Link[]): void {
-    const on = new Map(links.flatMap(link => link.live.map(({ id }) => [id, link] as const)));
-    for (const [id, { link, channel }] of this.entries) {
-      if (on.get(id) !== link) {
-        this.entries.delete(id);
-        link.unfollow(id);
-        if (link.overview === null) {
-          channel?.disconnect();
-        }
-      }
-    }
-    const fresh = [...on].filter(([id]) => !this.entries.has(id));
-    fresh.forEach(([id, link]) => this.entries.set(id, { link, channel: null }));
-    if (fresh.length > 0) {
-      this.appeared.emit();
-    }
-  }
-}
-
-/** The page's live runs, shared by the renderer and the plugins. */
-export const live = new LiveRuns();
+/** The page's live runs, for the renderer of saved ones, which may start first. */
+export const live: LiveRuns = { changed: new Signal({}), channel: () => null };

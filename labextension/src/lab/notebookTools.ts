@@ -6,21 +6,18 @@ import { type Cell, CodeCellModel } from '@jupyterlab/cells';
 import { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
-import type { AskedCall } from '../protocol';
+import type { CellPlace, Proposal } from '../protocol';
 import { ProposalView } from '../view/proposal';
 import { listWaiting, type Waiting } from './approvals';
-import { mark, runCells } from './cells';
+import { cellIds, mark, runCells } from './cells';
 import type { Link } from './link';
 import type { Links } from './links';
 import {
   codeCell,
   insertCells,
-  Inserted,
   Kind,
   type Notebook,
   Output,
-  CallPlace,
-  placeOfCall,
   readCells,
   removeCell,
   replaceSource,
@@ -40,7 +37,7 @@ interface RequestDetails {
 }
 
 /** Read and change open notebooks for the kernel. Nothing is saved here. */
-function serveRequests(links: Links, inserted: Inserted): void {
+function serveRequests(links: Links, proposals: Proposals): void {
   /** Run a cell that was changed, if the user has approved that too. */
   const runApproved = (panel: NotebookPanel, id: string, change: string): void => {
     if (toRun.take(change, links.all.flatMap(listSteps))) {
@@ -50,8 +47,9 @@ function serveRequests(links: Links, inserted: Inserted): void {
   const answers: Record<string, (panel: NotebookPanel, details: RequestDetails) => unknown> = {
     cells: panel => ({ path: panel.context.path, cells: readCells(sharedNotebook(panel)) }),
     insert: (panel, { index, kind, source }) => {
+      const above = cellIds(panel).slice(0, index).at(-1) ?? '';
       const [id] = insertCells(sharedNotebook(panel), index, kind, [source]);
-      inserted.add(links.of(panel)?.overview, id);
+      proposals.moveBelow(above, id);
       mark(panel, id);
       runApproved(panel, id, nameChange(panel, '', source));
       return { id, index };
@@ -111,41 +109,41 @@ export function sharedNotebook({ content }: NotebookPanel): Notebook {
   return content.model.sharedModel as unknown as Notebook;
 }
 
-/** A call that waits, in the notebook whose agent asks. */
-interface ProposedCall extends Waiting {
-  readonly call: AskedCall;
-  /** The path of the notebook to change. */
-  readonly path: string;
-  /** The ids of the cells that its run has inserted. */
-  readonly inserted: readonly string[];
+/** A change that waits for a decision. */
+interface Proposed extends Waiting {
+  readonly proposal: Proposal;
 }
 
-/** Draws one proposal in the layout of a cell, with which it moves. */
-class Proposal {
+/** Draws a proposed change in the layout of a cell, with which it moves. */
+class DrawnProposal {
   private view: ProposalView | null = null;
   private widget: Widget | null = null;
   private isDisposed = false;
-  /** The cell to change, and its source at the time of the proposal. */
-  private changed: { cellId: string; before: string } | null = null;
+  private cellId: string;
+  /** The source of the cell to change at the time of the proposal. */
+  private before: string | null = null;
 
   constructor(
     private panel: NotebookPanel,
-    private waiting: ProposedCall
-  ) {}
+    private proposed: Proposed
+  ) {
+    this.cellId = proposed.proposal.place.cell_id;
+  }
 
   /** Draw it at its current place: cells are added, moved and deleted. */
   update(): void {
-    const { widgets } = this.panel.content;
-    const { approval, call, inserted } = this.waiting;
-    const cells = widgets.map(({ model }) => model.id);
-    const place: CallPlace | null = this.changed
-      ? { cellId: this.changed.cellId, side: 'changed' }
-      : placeOfCall(call, { cells, agentCell: approval.cell_id, inserted });
-    const cell = widgets.find(({ model }) => model.id === place?.cellId);
-    if (place === null || cell === undefined) {
+    const cell = this.panel.content.widgets.find(({ model }) => model.id === this.cellId);
+    if (cell === undefined) {
       this.remove();
     } else {
-      this.draw(cell, place);
+      this.draw(cell);
+    }
+  }
+
+  /** Stay below the cells that are inserted meanwhile. */
+  moveBelow(above: string, inserted: string): void {
+    if (this.cellId === above && this.proposed.proposal.place.side === 'after') {
+      this.cellId = inserted;
     }
   }
 
@@ -156,33 +154,38 @@ class Proposal {
     this.remove();
   }
 
-  private draw(cell: Cell, { cellId, side }: CallPlace): void {
-    const source = cell.model.sharedModel.getSource();
+  private draw(cell: Cell): void {
+    const { side } = this.proposed.proposal.place;
+    this.view ??= this.makeView();
     if (side === 'changed') {
-      this.changed ??= { cellId, before: source };
+      const source = cell.model.sharedModel.getSource();
+      this.view.update((this.before ??= source) !== source);
     }
-    const before = this.changed?.before ?? null;
-    const { approval, call, link, path, panel } = this.waiting;
-    const given = call.request.arguments;
-    const kind = side === 'changed' ? cell.model.type : (given.kind ?? 'code');
-    const changed = nameChange(this.panel, this.changed?.cellId ?? '', given.source);
-    const step = listSteps(link).find(each => each.startsWith(`${approval.run_id} `)) ?? '';
-    const run = (): void => toRun.add(changed, step);
-    const own = panel.context.path;
-    this.view ??= new ProposalView(
-      { approval, call, before, asking: path === own ? null : own },
-      answer => link.decide(approval, answer),
-      kind === 'code' ? run : null
-    );
-    this.view.element.dataset.run = approval.run_id;
-    this.view.update(before !== null && before !== source);
     if (this.widget?.parent !== cell) {
       this.remove();
       this.insert(this.view, cell, side);
     }
   }
 
-  private insert({ element }: ProposalView, cell: Cell, side: CallPlace['side']): void {
+  private makeView(): ProposalView {
+    const { approval, link, panel, proposal } = this.proposed;
+    const { cell_id, kind, path, side } = proposal.place;
+    const { source } = approval.asked.calls[0].request.arguments;
+    const changed = nameChange(this.panel, side === 'changed' ? cell_id : '', source);
+    const step = listSteps(link).find(each => each.startsWith(`${approval.run_id} `)) ?? '';
+    const own = panel.context.path;
+    const view = new ProposalView(
+      approval,
+      proposal,
+      (path ?? own) === own ? null : own,
+      answer => link.decide(approval, answer),
+      kind === 'code' ? () => toRun.add(changed, step) : null
+    );
+    view.element.dataset.run = approval.run_id;
+    return view;
+  }
+
+  private insert({ element }: ProposalView, cell: Cell, side: CellPlace['side']): void {
     if (cell.isPlaceholder()) {
       void cell.ready.then(() => this.isDisposed || this.update());
       return;
@@ -206,23 +209,23 @@ class Proposal {
   }
 }
 
-const TOOLS = ['edit_cell', 'insert_cell'];
-
 /** Keeps all notebooks' proposals up to date: decided calls disappear. */
 class Proposals {
   /** The proposals in each view of a notebook. */
-  private drawn = new Map<NotebookPanel, Map<string, Proposal>>();
+  private drawn = new Map<NotebookPanel, Map<string, DrawnProposal>>();
 
-  constructor(
-    private links: Links,
-    private inserted: Inserted
-  ) {
+  constructor(private links: Links) {
     links.forEachNotebook(panel => this.add(panel));
     links.changed.connect(() => this.update());
   }
 
+  /** Keep proposals of new cells below one that was inserted below another. */
+  moveBelow(above: string, inserted: string): void {
+    this.drawn.forEach(each => each.forEach(proposal => proposal.moveBelow(above, inserted)));
+  }
+
   private add(panel: NotebookPanel): void {
-    const proposals = new Map<string, Proposal>();
+    const proposals = new Map<string, DrawnProposal>();
     this.drawn.set(panel, proposals);
     panel.disposed.connect(() => this.drawn.delete(panel));
     // The signal is emitted before the cells are drawn.
@@ -233,9 +236,15 @@ class Proposals {
   }
 
   private update(): void {
-    const waiting = this.listProposed();
+    const waiting = listWaiting(this.links).flatMap((each): Proposed[] => {
+      const { proposal } = each.approval;
+      return proposal === null ? [] : [{ ...each, proposal }];
+    });
     this.drawn.forEach((proposals, panel) => {
-      const here = waiting.filter(({ path }) => path === panel.context.path);
+      const { path } = panel.context;
+      const here = waiting.filter(
+        each => path === (each.proposal.place.path ?? each.panel.context.path)
+      );
       proposals.forEach((proposal, id) => {
         if (here.every(({ key }) => key !== id)) {
           proposal.dispose();
@@ -243,40 +252,15 @@ class Proposals {
         }
       });
       here.forEach(each => {
-        const proposal = proposals.get(each.key) ?? new Proposal(panel, each);
+        const proposal = proposals.get(each.key) ?? new DrawnProposal(panel, each);
         proposals.set(each.key, proposal);
         proposal.update();
       });
     });
   }
-
-  private listProposed(): ProposedCall[] {
-    return listWaiting(this.links).flatMap(waiting => {
-      const { asked, run_id: runId } = waiting.approval;
-      const call = asked.calls.at(0);
-      if (call === undefined || asked.is_plan || !TOOLS.includes(call.name)) {
-        return [];
-      }
-      const path = this.resolveTarget(waiting.panel.context.path, call.request.arguments.path);
-      return [{ ...waiting, call, path, inserted: this.inserted.by(runId) }];
-    });
-  }
-
-  /** Resolve a path to an open notebook: relative to the agent's, or to the server's root. */
-  private resolveTarget(own: string, given: unknown): string {
-    if (typeof given !== 'string') {
-      return own;
-    }
-    const open = [...this.drawn.keys()].map(({ context }) => context.path);
-    const { contents } = this.links.app.serviceManager;
-    const relative = contents.resolvePath(`${own}/..`, given);
-    return open.includes(relative) ? relative : given;
-  }
 }
 
 /** Let tools change open notebooks, and show changes that wait for a decision. */
 export function serveNotebooks(links: Links): void {
-  const inserted = new Inserted();
-  serveRequests(links, inserted);
-  new Proposals(links, inserted);
+  serveRequests(links, new Proposals(links));
 }

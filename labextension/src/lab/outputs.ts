@@ -2,7 +2,7 @@
 import type { ICodeCellModel } from '@jupyterlab/cells';
 
 import { RUN } from '../channel';
-import type { RunLine } from '../protocol';
+import type { Offers, RunLine } from '../protocol';
 
 export type Output = ReturnType<ICodeCellModel['outputs']['toJSON']>[number];
 
@@ -22,32 +22,18 @@ export interface SavedRun {
   model: string;
   status: string;
   stop_reason?: string | null;
-  steps: SavedStep[];
+  steps: { executions?: SavedCall[] }[];
   /** The calls that were taken back; absent without one. */
   taken_back?: string[];
   /** The recording that it repeats; absent without one. */
   replayed?: unknown;
+  /** The buttons; absent in runs of earlier versions. */
+  offers?: Offers;
 }
 
-export interface SavedStep {
-  finish_reason?: string | null;
-  executions?: SavedCall[];
-}
-
-/** A call; fields that have their default are absent. */
 export interface SavedCall {
-  call: { name: string; arguments: Record<string, unknown> };
+  call: { name: string };
   status: string;
-  dry_run?: boolean;
-  preview?: { kind: string; text: string; language: string } | null;
-  result?: {
-    success: boolean;
-    /** The id of the cell that it changed; absent without one. */
-    cell?: string;
-    variables?: unknown[];
-    files?: unknown[];
-    lasting?: unknown[];
-  } | null;
 }
 
 const ENDED = ['done', 'error', 'cancelled'];

@@ -2,7 +2,6 @@
 import type { ILayoutRestorer } from '@jupyterlab/application';
 import { type ICommandPalette, Notification } from '@jupyterlab/apputils';
 import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
-import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import type { IStatusBar } from '@jupyterlab/statusbar';
 import { Widget } from '@lumino/widgets';
 
@@ -15,7 +14,6 @@ import { oldestWaiting, PANEL, showWaiting } from './approvals';
 import { chooseModel } from './cards';
 import { cellIds, goTo, placeOf, runBelow, uncover, watchCells } from './cells';
 import { Composer } from './composer';
-import type { Link } from './link';
 import type { Links } from './links';
 import { sharedNotebook } from './notebookTools';
 import { countWaiting, PanelView } from './panelView';
@@ -35,20 +33,22 @@ sales = pd.DataFrame({
   '%%agent\nPlot revenue by region'
 ];
 
+/** The kernel's reply, or why there is none. */
+interface Reply {
+  html?: string;
+  text?: string;
+  problem?: string;
+}
+
 export type PanelState = ReturnType<Controller['state']>;
 
 export type PanelActions = Omit<Controller, 'state' | 'propose'>;
 
 class Controller {
-  /** The prompts that a kernel proposed to begin with; null until it has replied. */
-  private proposed: { readonly link: Link; readonly prompts: readonly string[] | null } | null =
-    null;
-
   constructor(private links: Links) {}
 
   /** Return what the panel shows of the current notebook. */
   state() {
-    const { proposed } = this;
     const { panel, current, app } = this.links;
     const { commands } = app;
     const can = (command: string): boolean =>
@@ -63,7 +63,7 @@ class Controller {
       /** The cells of the kernel's open notebooks. */
       cells: new Set(this.notebooks().flatMap(cellIds)),
       /** Prompts that fit the variables and files; null while the kernel has not said them. */
-      prompts: proposed !== null && proposed.link === current ? proposed.prompts : null,
+      prompts: current?.prompts ?? null,
       /** False where nothing can be asked. */
       canAdd: can(ADD),
       /** True if the user has not decided on notifications yet. */
@@ -74,11 +74,10 @@ class Controller {
   /** Ask a kernel without runs for prompts, each only once unless `again`; then call `done`. */
   async propose(again: boolean, done: () => void): Promise<void> {
     const { current: link } = this.links;
-    if (link?.overview?.runs.length === 0 && (again || this.proposed?.link !== link)) {
-      const before = this.proposed?.link === link ? this.proposed.prompts : null;
-      this.proposed = { link, prompts: before };
+    if (link?.overview?.runs.length === 0 && (again || link.prompts === undefined)) {
+      link.prompts ??= null;
       const reply = await link.ask<{ requests?: string[] }>('requests', {});
-      this.proposed = { link, prompts: reply?.requests ?? [] };
+      link.prompts = reply?.requests ?? [];
       done();
     }
   }
@@ -134,33 +133,20 @@ class Controller {
   }
 
   resume(sessionId: string): void {
-    if (/^[\w-]+$/.test(sessionId)) {
-      void this.changeSession(`resume ${sessionId}`);
-    }
+    void this.changeSession(sessionId);
   }
 
   startConversation(): void {
-    void this.changeSession('new');
+    void this.changeSession('');
   }
 
-  private async changeSession(how: string): Promise<void> {
-    const { current: link } = this.links;
-    if (link?.overview) {
-      const text = await execute(link.kernel, `%agent session ${how}`);
-      if (text.startsWith('ipyagent: ')) {
-        Notification.error(text);
-      } else {
-        Notification.success(`ipyagent goes on with ${text}`, { autoClose: 5_000 });
-      }
+  private async changeSession(text: string): Promise<void> {
+    const reply = await this.links.current?.ask<Reply>('session', { text });
+    if (reply?.text === undefined) {
+      Notification.error(reply?.problem ?? 'There is no connection to ipyagent in a kernel.');
+    } else {
+      Notification.success(reply.text, { autoClose: 5_000 });
     }
-  }
-
-  /** Return the description of a variable as HTML. */
-  async describe(name: string): Promise<string> {
-    const { current } = this.links;
-    const about = { text: name };
-    const reply = await current?.ask<{ html?: string; problem?: string }>('variable', about);
-    return reply?.html ?? reply?.problem ?? '';
   }
 
   /** Return the sessions with that text in a prompt or their name. */
@@ -181,19 +167,6 @@ class Controller {
     const { current } = this.links;
     return current === null ? [] : this.links.notebooks(current);
   }
-}
-
-/** Execute code without a trace in the history; return what it printed. */
-async function execute(kernel: Kernel.IKernelConnection, code: string): Promise<string> {
-  const printed: string[] = [];
-  const future = kernel.requestExecute({ code, store_history: false, allow_stdin: false });
-  future.onIOPub = ({ header, content }: KernelMessage.IIOPubMessage) => {
-    if (header.msg_type === 'stream') {
-      printed.push((content as KernelMessage.IStreamMsg['content']).text);
-    }
-  };
-  await future.done;
-  return printed.join('').trim();
 }
 
 const SHOW = 'ipyagent:show-panel';

@@ -1,23 +1,18 @@
-/** A card that asks a question: finds it, goes there, and checks whether it is on screen. */
+/** The card of a form that asks a question: finds it, goes there, and checks if it is on screen. */
 
 /** Pixels from an edge to a point inside. */
 const INSET = 6;
 
 const CARD = '.ia-tool, .ia-plan, .ipyagent-proposal';
 
-/** A card that asks a question: it shows the call, and has a form with the buttons. */
-export interface QuestionCard {
-  readonly card: HTMLElement;
-  readonly form: HTMLElement;
-}
-
-/** Return the card of a form, or of a part of one. */
-export function questionCardOf(form: HTMLElement): QuestionCard {
-  return { card: form.closest<HTMLElement>(CARD) ?? form, form };
+/** Return the card that shows what a form, or a part of one, asks about. */
+export function cardOf(form: HTMLElement): HTMLElement {
+  return form.closest<HTMLElement>(CARD) ?? form;
 }
 
 /** Scroll to a question's card. */
-export function scrollToCard({ card, form }: QuestionCard): void {
+export function scrollToCard(form: HTMLElement): void {
+  const card = cardOf(form);
   card.setAttribute('open', '');
   const fits = card.offsetHeight < window.innerHeight / 2;
   card.scrollIntoView({ block: fits ? 'nearest' : 'start' });
@@ -25,24 +20,25 @@ export function scrollToCard({ card, form }: QuestionCard): void {
 }
 
 /** Focus a question's card: shortcuts do nothing in its form. */
-export function focusCard({ card }: QuestionCard): void {
+export function focusCard(form: HTMLElement): void {
+  const card = cardOf(form);
   card.tabIndex = -1;
   card.addEventListener('blur', () => card.removeAttribute('tabindex'), { once: true });
   card.focus({ preventScroll: true });
 }
 
 /** Return whether an end of the card is visible. */
-export function isInSight({ card, form }: QuestionCard): boolean {
-  return isPainted(card, 'top') || areButtonsInSight({ card, form });
+export function isInSight(form: HTMLElement): boolean {
+  return isPainted(cardOf(form), 'top') || areButtonsInSight(form);
 }
 
 /** Return whether an end of the form is visible. */
-export function areButtonsInSight({ form }: QuestionCard): boolean {
+export function areButtonsInSight(form: HTMLElement): boolean {
   return isPainted(form, 'top') || isPainted(form, 'bottom');
 }
 
 /** Return whether both ends of the form are visible. */
-export function areAllButtonsInSight({ form }: QuestionCard): boolean {
+export function areAllButtonsInSight(form: HTMLElement): boolean {
   return isPainted(form, 'top') && isPainted(form, 'bottom');
 }
 

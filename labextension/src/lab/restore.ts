@@ -8,7 +8,7 @@ import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 import { CUT_OFF } from '../channel';
 import { codeCells, isShared } from './cells';
 import type { Link } from './link';
-import { type Links, live } from './links';
+import type { Links } from './links';
 import {
   Bundle,
   findMissingRun,
@@ -71,7 +71,6 @@ export class Restorer {
   }
 
   private update(): void {
-    live.update(this.links.all);
     this.connected.forEach((link, panel) => this.watch(panel, link));
     for (const panel of this.links.notebooks()) {
       const link = this.links.of(panel);

@@ -40,6 +40,9 @@ export function insert(
 
 /** Return a button that keeps a run as plain cells, or all its code where no kernel has it. */
 export function keepCells(runId: string, sources: readonly string[]): HTMLElement | null {
+  if (sources.length === 0) {
+    return null;
+  }
   const hint = 'Insert the code that led to the results as plain cells below';
   return toCells('keep-cells', 'Keep as cells', hint, async from => {
     const frozen = (await host.freeze?.(from, runId)) ?? [];

@@ -30,7 +30,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ipyagent.agent.event_stream import EventStream
-from ipyagent.agent.validation import Validator, validate
+from ipyagent.agent.prompts import Validator, validate
 from ipyagent.digests import digest_json
 from ipyagent.errors import AgentError, ApprovalExpiredError, SessionError
 from ipyagent.json_types import JsonDict

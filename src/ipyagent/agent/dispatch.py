@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from ipyagent.agent.budgets import TimeLimits
 from ipyagent.agent.call_checks import CheckedCall, Comparison, check_call, group_calls
 from ipyagent.agent.policy import Effect
 from ipyagent.agent.tool_context import ToolContext, ToolTask, tell_output
-from ipyagent.errors import AgentError, JournalError, NoFrontendError
+from ipyagent.errors import AgentError, ApprovalExpiredError, JournalError, NoFrontendError
 from ipyagent.json_types import JsonDict
 from ipyagent.schema import (
     ApprovalDecided,
@@ -54,7 +54,7 @@ _PATIENCE = 0.4
 """Seconds that a question which comes in any case waits for the effects that it shows."""
 _REASONS = {
     RehearsalOutcome.LOOKED: "looked · ran on a copy, nothing changed",
-    RehearsalOutcome.ADOPTED: "looked · ran on a copy, its variables were adopted",
+    RehearsalOutcome.ADOPTED: "looked · ran on a copy, its variables were taken over",
     RehearsalOutcome.FAILED: "looked · ran on a copy and failed, nothing changed",
 }
 
@@ -94,16 +94,12 @@ class PendingRehearsal:
         if finding is None or finding.result is None:
             return None
         reason, left = _REASONS[finding.rehearsal.outcome], ", ".join(finding.rehearsal.left)
-        reason += f"; left there: {left}" if left else ""
+        reason += f"; left on the copy: {left}" if left else ""
         return Answer(Decision.AUTO, DecidedBy.REHEARSAL, reason)
 
     async def wait(self) -> None:
         """Wait until it has ended; where the user is asked meanwhile, only for a moment."""
         await asyncio.wait([self.task], timeout=_PATIENCE if self.asks_meanwhile else None)
-
-    def when_done(self, job: Callable[[], object]) -> None:
-        """Do something once it has ended, in the run's loop."""
-        self.task.add_done_callback(lambda _: job())
 
     def end(self) -> None:
         """End it if it still goes on; what it found is of no use any more."""
@@ -213,7 +209,7 @@ class Dispatcher:
         if checked.may_be_tried and self.context.rehearsal and not execution.dry_run:
             tried = Rehearsal(outcome=RehearsalOutcome.TRYING)
             execution = execution.model_copy(update={"rehearsal": tried})
-        return self.context.hide_secrets(checked.add_details(execution))
+        return self.context.stream.redactor.record(checked.add_details(execution))
 
     async def _run_call(
         self, call: ToolCall, execution: ToolExecution, checked: CheckedCall
@@ -227,8 +223,12 @@ class Dispatcher:
                 call.id, ToolStatus.SUCCESS, ToolResult(output=self.context.dry_run or "")
             )
         elif execution.decision is not None or await self._rehearse_or_ask(call, checked):
-            if earlier := self._earlier.get(call.id):
-                await asyncio.wait(earlier)
+            is_asked = execution.decision is None
+            try:
+                await self.context.wait_for(self._earlier.get(call.id), call, is_asked=is_asked)
+            except ApprovalExpiredError as error:
+                self._finish_call(call.id, ToolStatus.FAILED, error_result(error))
+                return
             # Read from the call again: what runs is what was approved.
             await self._execute_call(
                 call, checked.tool, checked.tool.check_arguments(call.arguments)
@@ -365,7 +365,7 @@ class Dispatcher:
         try:
             self._emit(ApprovalRequested(step=self.step, call_id=call.id, approval_id=approval.id))
             if pending is not None and pending.finding is None:
-                pending.when_done(lambda: self._note_rehearsal(call, pending))
+                pending.task.add_done_callback(lambda _: self._note_rehearsal(call, pending))
             with self.limits.pause():
                 await self.context.asker.ask(approval)
                 # Shielded, so that a stopped run's question is closed as expired.

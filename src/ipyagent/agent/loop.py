@@ -29,7 +29,9 @@ from ipyagent.agent.prompts import (
     GO_ON,
     MAY_LOOK,
     PLANNING,
+    VALIDATORS,
     Context,
+    Validator,
 )
 from ipyagent.agent.signs import (
     announces_actions,
@@ -43,7 +45,6 @@ from ipyagent.agent.step_machine import (
     run_lifecycle,
     stream_reply,
 )
-from ipyagent.agent.validation import VALIDATORS, Validator
 from ipyagent.errors import (
     AgentError,
     ContextOverflowError,

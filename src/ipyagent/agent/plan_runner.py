@@ -281,7 +281,7 @@ async def propose_plan(loop: AgentLoop, runner: Callable[[], Awaitable[PlanRunne
     still waits. Raises AgentError if the plan cannot be stored, or was decided on elsewhere.
     """
     origin = loop.stream.run
-    plan = create_draft(loop.session, loop.context, origin, proposed_steps(origin))
+    plan = await create_draft(loop.session, loop.context, origin, proposed_steps(origin))
     try:
         opened = await runner()
     except BaseException:
@@ -305,9 +305,10 @@ async def _negotiate(runner: PlanRunner, plan: Run) -> Run:
         plan = _note_if_not_in_background(runner, plan)
         answer = await ask_user(runner, plan)
         if answer is None:
-            return _leave_waiting(runner, plan)
+            runner.stream.emit(Notice(text=WAITING_NOTICE.format(plan_id=plan.plan_id)))
+            return runner.stream.run
         if answer.decision is Decision.APPROVED and answer.plan is not None:
-            plan = _replace_draft(runner, plan, answer.plan)
+            plan = await _replace_draft(runner, plan, answer.plan)
         else:
             decided = decide_plan(runner.session, answer, plan, runner.stream.emit)
             return await carry_out(runner, decided, answer, proposed=True)
@@ -430,16 +431,11 @@ async def ask_user(runner: StepMachine, plan: Run) -> Answer | None:
     return None if answer.decision is Decision.EXPIRED else answer
 
 
-def _leave_waiting(runner: PlanRunner, plan: Run) -> Run:
-    runner.stream.emit(Notice(text=WAITING_NOTICE.format(plan_id=plan.plan_id)))
-    return runner.stream.run
-
-
-def _replace_draft(runner: PlanRunner, plan: Run, steps: tuple[PlanStep, ...]) -> Run:
+async def _replace_draft(runner: PlanRunner, plan: Run, steps: tuple[PlanStep, ...]) -> Run:
     """Return the plan as the user changed it; the old one if the change cannot run."""
     try:
         clean = map(runner.stream.redactor.record, steps)
-        return create_draft(runner.session, runner.context, plan, clean, changed=True)
+        return await create_draft(runner.session, runner.context, plan, clean, changed=True)
     except AgentError as error:
         note = f"The changed plan cannot run, and this one stays: {error}"
         return plan.model_copy(update={"notes": (note,)})

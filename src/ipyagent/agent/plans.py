@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from ipyagent.agent.call_checks import check_unredacted
+from ipyagent.agent.call_checks import check_unredacted, show_code
 from ipyagent.agent.policy import Arguments, CallPolicy, Effect, Verdict
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.tool_context import ToolContext
@@ -61,6 +61,8 @@ The user approved the plan {plan_id}{changed}. Its calls run now, one after the 
 
 CHANGED = " after they changed it: what runs is what you see below"
 
+OTHER_CODE = "its code is not what you approved"
+
 CONCERN_MARK = "⚠ "
 """Starts a line of a step's note that says why its call would be asked about."""
 
@@ -85,11 +87,16 @@ class PlanningPolicy:
 
 @dataclass(frozen=True)
 class ApprovedStepPolicy:
-    """A policy for the calls of a step that the user approved; all others are judged as usual."""
+    """A policy for the calls of a step that the user approved; all others are judged as usual.
+
+    An approval is for the code that was shown, where the arguments only name it.
+    """
 
     policy: CallPolicy
     step: PlanStep
     by: DecidedBy
+    objection: str = ""
+    """Why the approval is not for what would run now."""
 
     def evaluate(self, tool: Tool, arguments: Arguments, effects: Effects | None = None) -> Verdict:
         """Judge the call. Rules that deny it, and new reasons to ask, still count."""
@@ -100,6 +107,10 @@ class ApprovedStepPolicy:
         asks = tool.always_asks(**arguments) if tool.always_asks else None
         if verdict.effect is Effect.DENY or (asks and asks not in self.step.note):
             return verdict
+        is_other = effects is not None and effects.code != self.step.code
+        if objection := self.objection or (OTHER_CODE if is_other else ""):
+            reasons = (objection if verdict.effect is Effect.ASK else "", verdict.reason or "")
+            return replace(verdict, reason="; ".join(filter(None, reasons)) or None)
         return Verdict(Effect.ALLOW, self.by, decision=Decision.APPROVED)
 
     def grant(self, tool: Tool, scope: Scope, effects: Effects | None = None) -> None:
@@ -130,6 +141,19 @@ def proposed_steps(run: Run) -> tuple[PlanStep, ...]:
     return tuple(PlanStep(call=call, note=note) for call, note in zip(calls, notes, strict=True))
 
 
+async def add_code(context: ToolContext, steps: Sequence[PlanStep]) -> list[PlanStep]:
+    """Return the steps with the code of cells that they name, as the steps before leave it."""
+    edited, shown = dict[object, str](), list[PlanStep]()
+    for step in steps:
+        given = step.call.arguments
+        if step.call.name == "edit_cell" and given.get("path") is None:
+            edited[given.get("cell")] = str(given.get("source"))
+        code = await show_code(context, step.call)
+        code = edited.get(given.get("cell"), code) if step.call.name == "run_cell" else code
+        shown.append(context.stream.redactor.record(step.model_copy(update={"code": code})))
+    return shown
+
+
 def notebook_step(toolbox: Toolbox, steps: Iterable[PlanStep]) -> str | None:
     """Return the first step that needs the notebook's main thread; None if the cell may end."""
     for number, step in enumerate(steps, 1):
@@ -139,7 +163,7 @@ def notebook_step(toolbox: Toolbox, steps: Iterable[PlanStep]) -> str | None:
     return None
 
 
-def create_draft(
+async def create_draft(
     session: Session,
     context: ToolContext,
     origin: Run,
@@ -152,8 +176,8 @@ def create_draft(
     `origin` is its planning run, or the plan that it replaces. Raises AgentError for steps that
     cannot run.
     """
-    run_id = uuid.uuid4().hex[:12]
-    plan = tuple(prepare_step(context, f"{run_id}_{n}", step) for n, step in enumerate(steps, 1))
+    run_id, given = uuid.uuid4().hex[:12], enumerate(await add_code(context, [*steps]), 1)
+    plan = tuple(prepare_step(context, f"{run_id}_{n}", step) for n, step in given)
     if not plan:
         raise AgentError("a plan has at least one step; to have none of them, deny it")
     plan_id = plan_name(plan)
@@ -190,7 +214,7 @@ def prepare_step(context: ToolContext, call_id: str, step: PlanStep) -> PlanStep
     if verdict.effect is Effect.ASK and verdict.reason:
         lines.append(CONCERN_MARK + verdict.reason)
     call = ToolCall(id=call_id, name=given.name, arguments=given.arguments)
-    return PlanStep(call=call, note="\n".join(lines))
+    return PlanStep(call=call, note="\n".join(lines), code=step.code)
 
 
 _PATIENCE = 0.4
@@ -353,20 +377,16 @@ def find_objection(
 
 def find_destructive(command: str) -> str | None:
     """Return the part of a command, or of Python code, that clearly destroys something."""
-    # Python code may hold a command as text, and a command may pass for Python.
-    for form in (*_DESTRUCTIVE.finditer(command), *_match_unquoted(command)):
-        return " ".join(form[0].split())
+    # Python code may hold a command as text, and a command may pass for Python. A shell runs
+    # r""m -rf and ["rm", "-rf"] as rm.
+    for quotes, instead in (("$^", ""), (r"['\"\\\[\],]+", " "), (r"['\"\\]+", "")):
+        if form := _DESTRUCTIVE.search(re.sub(quotes, instead, command)):
+            return _collapse_spaces(form[0])
     return next(_removal_calls(command), None)
 
 
 def _collapse_spaces(command: str) -> str:
     return " ".join(command.split())
-
-
-def _match_unquoted(command: str) -> Iterator[re.Match[str]]:
-    """Match quoted and split spellings too: a shell runs r""m -rf and ["rm", "-rf"] as rm."""
-    yield from _DESTRUCTIVE.finditer(re.sub(r"['\"\\\[\],]+", " ", command))
-    yield from _DESTRUCTIVE.finditer(re.sub(r"['\"\\]+", "", command))
 
 
 def _removal_calls(code: str) -> Iterator[str]:

@@ -24,15 +24,7 @@ from contextvars import ContextVar
 from typing import Any, NoReturn, Self, TypeVar
 
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel import displays
-from ipyagent.kernel.displays import open_figures, take_figures
-from ipyagent.kernel.error_reports import (
-    brief_error,
-    find_line,
-    format_error,
-    name_error,
-    summarize_error,
-)
+from ipyagent.kernel import displays, error_reports
 from ipyagent.kernel.outputs import PRINTED, Outputs, TableBundle, offer_output, output_so_far
 from ipyagent.kernel.shell import CellResult, DisplayPublisher, Shell, Surface, detect
 from ipyagent.kernel.streams import Stream, open_descriptors
@@ -72,7 +64,7 @@ class Recording:
         offer_output(lambda: output_so_far(self.outputs), self.outputs.recent_text)
         self._strangers = weakref.WeakSet(threading.enumerate())
         self._started = weakref.WeakSet[threading.Thread]()
-        self._figures = open_figures()
+        self._figures = displays.open_figures()
         with contextlib.ExitStack() as stack:
             stack.callback(_running.reset, _running.set(self))
             for owner, name, value in self.patches():
@@ -95,7 +87,7 @@ class Recording:
 
     @without_reminders
     def _show_figures(self) -> None:
-        for figure in take_figures(self._figures):
+        for figure in displays.take_figures(self._figures):
             self.outputs.show({"image/png": figure})
 
     def patches(self) -> list[tuple[object, str, object]]:
@@ -171,10 +163,10 @@ class Recording:
             return
         if not any(error is recorded for recorded in self._recorded):
             self._recorded.append(error)
-            trace = format_error(error, self.title)
-            kind, text = map(strip_escapes, name_error(error))
+            trace = error_reports.format_error(error, self.title)
+            kind, text = map(strip_escapes, error_reports.name_error(error))
             self.outputs.error(kind, text, trace)
-            self.outputs.abbreviate(brief_error(error, self.title))
+            self.outputs.abbreviate(error_reports.brief_error(error, self.title))
 
     def abbreviate_value(self, plain: object) -> None:
         """Give the model the last value in a form of its own, if that serves it better."""
@@ -188,13 +180,13 @@ class Recording:
         why = None
         if self.error is not None:
             self.show_error(self.error)
-            why = strip_escapes(summarize_error(self.error))
+            why = strip_escapes(error_reports.summarize_error(self.error))
         return ToolResult(
             success=why is None,
             output=self.outputs.text(),
             for_model=self.outputs.text_for_model(),
             error=why,
-            failed_line=find_line(self.error) if self.error else 0,
+            failed_line=error_reports.find_line(self.error) if self.error else 0,
             value=self.value,
             images=self.outputs.images,
             displays=self.outputs.displays,

@@ -4,7 +4,7 @@
                     from then on it knows a comm "ipyagent.out" that was never opened
     page → kernel   opens "ipyagent" with {page, client, notebooks, subshell}, and alone speaks
                     on it
-    kernel → page   opens "ipyagent.out" with {page}, and alone speaks on it
+    kernel → page   speaks on a comm that is never opened: it has the page's id and ".out"
 
 The messages are listed in `ui/messages.py`; this module handles
 
@@ -17,7 +17,7 @@ The messages are listed in `ui/messages.py`; this module handles
 All other messages are passed to the handler, which also gets {type: "hello"} for a page that
 connects and {type: "bye"} for one that leaves. Each direction has a comm of its own: ipykernel 7.4
 routes a page's messages to the shell that spoke last on that comm, and this may be the main one,
-blocked by a cell.
+blocked by a cell. The kernel's is not opened, as JupyterLab would start a subshell for it.
 
 A page can disappear without closing its comm. So whenever one connects the others are pinged, and
 those that did not answer the previous ping are dropped: leftovers do not add up.
@@ -159,8 +159,7 @@ class Pages:
     def open(self, kernel: Kernel) -> None:
         """Accept connections, and announce ipyagent to pages that are there already."""
         get_comm_manager().register_target(TARGET, self._connect)
-        self._known = create_comm(target_name=OUT, primary=False)
-        get_comm_manager().register_comm(self._known)
+        self._known = _make_known()
         # Front ends without the extension ignore it; a comm would be an error.
         content = {"data": {}, "metadata": {}, "transient": {"display_id": LOADED}}
         parent = kernel.get_parent()
@@ -186,7 +185,7 @@ class Pages:
     def _connect(self, comm: Comm, opened: JsonMapping) -> None:
         match data := opened["content"]["data"]:
             case {"page": str(name), "client": str(client), "notebooks": list(notebooks)}:
-                out = create_comm(target_name=OUT, data={"page": name})
+                out = _make_known(comm_id=f"{comm.comm_id}.out")
                 paths, subshell = tuple(map(str, notebooks)), data.get("subshell")
                 page = Page(name, (client,), paths, subshell, _out=out, _in=comm)
             case _:
@@ -238,6 +237,13 @@ class Pages:
         if page.subshell is not None:
             self._left_subshells.append(page.subshell)
             page.subshell = None
+
+
+def _make_known(**fields: str) -> Comm:
+    """Return a comm that is not opened in pages."""
+    comm: Comm = create_comm(target_name=OUT, primary=False, **fields)
+    get_comm_manager().register_comm(comm)
+    return comm
 
 
 def _end(comm: Comm) -> None:

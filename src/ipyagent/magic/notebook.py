@@ -13,7 +13,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 
@@ -34,7 +35,7 @@ from ipyagent.kernel.shell import Shell, detect
 from ipyagent.llm import start_environ
 from ipyagent.llm.client import Client
 from ipyagent.llm.destinations import Resolved, dotenv_warning, fetch, list_models, resolve
-from ipyagent.magic.entry import state_of
+from ipyagent.magic import state_of
 from ipyagent.schema import Run
 from ipyagent.schema.runs import UndoReport
 from ipyagent.store.journal import read_summary
@@ -187,6 +188,11 @@ class NotebookSessions:
         session.annotate(**{NOTEBOOK: self.name})
         session.switch_services({**dict.fromkeys(session.services), **switches})
         return session
+
+    def go_on(self, session: Session) -> str:
+        """Use a session from now on; return it in words."""
+        self.use(session)
+        return f"{session.name} ({session.id[:8]}): {len(session.messages)} messages"
 
     def open(self, opened: OpenedSession) -> Session:
         """Return the session; its notices are shown with the next output."""
@@ -417,6 +423,9 @@ class ModelChoice:
 ENDING_SECONDS = 2
 """How long a cell may take to end once its run is drawn as finished."""
 
+_COMPLETIONS = "ipyagent.magic.completions"
+"""It imports this module."""
+
 
 class Notebook:
     """The parts that `%%agent` cells of one kernel share; `pages` is None outside of a kernel."""
@@ -433,8 +442,10 @@ class Notebook:
             answers = {
                 "undo": self._undo_for_page,
                 "variable": self._describe_for_page,
+                "complete": lambda message: import_module(_COMPLETIONS).complete_for_page(message),
                 "requests": self._suggest_for_page,
                 "freeze": self._freeze_for_page,
+                "session": self._change_session_for_page,
             }
             self.pages = NotebookPages(pages, self.settings, self.sessions, self.root, answers)
 
@@ -515,10 +526,18 @@ class Notebook:
 
     def _describe_for_page(self, message: Message) -> JsonDict:
         """Return what a model would read of a variable: it computes nothing."""
-        name = str(message.get("text"))
+        job = partial(self._describe, str(message.get("text")))
+        main = self.pages.desk.between_calls() if self.pages else None
+        if main is not None:
+            with suppress(TimeoutError):
+                found: JsonDict = main.post(job).result(ENDING_SECONDS)
+                return found
         with self._between_cells():
-            known = self.environment.namespace.variables()
-            text = describe(name, known[name], detail=True) if name in known else "It is gone."
+            return job()
+
+    def _describe(self, name: str) -> JsonDict:
+        known = self.environment.namespace.variables()
+        text = describe(name, known[name], detail=True) if name in known else "It is gone."
         return {"html": pre(text)}
 
     def _suggest_for_page(self, _message: Message) -> JsonDict:
@@ -532,6 +551,15 @@ class Notebook:
         """Return a run as plain cells."""
         run = self.pages.find_run(str(message.get("run_id"))) if self.pages else None
         return {"cells": freeze_for_page(self.environment, run) if run else []}
+
+    def _change_session_for_page(self, message: Message) -> JsonDict:
+        """Go on with the session that a page names, or else with a new one."""
+        name, known = str(message.get("text") or ""), self.sessions.all
+        with self._between_cells(), runtime().run_lock.hold():
+            chosen = self.sessions.open(known.resume(name)) if name else None
+            text = self.sessions.go_on(chosen or known.begin(self.sessions.name))
+        self.tell_pages()
+        return {"text": f"ipyagent goes on with {text}"}
 
     def root(self, config: Config) -> Path:
         """Return the workspace's folder by these settings."""

@@ -61,6 +61,7 @@ from ipyagent.schema.messages import (
 )
 from ipyagent.schema.results import (
     STANDARD as STANDARD,
+    CellPlace as CellPlace,
     ChildRun as ChildRun,
     DecidedBy as DecidedBy,
     Decision as Decision,

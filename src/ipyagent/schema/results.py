@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from ipyagent.compat import SILENT, convert_definition, convert_execution, convert_result
-from ipyagent.json_types import JsonDict
+from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema.messages import (
     Amount,
@@ -430,6 +430,18 @@ class Question(Model):
     choices: tuple[Text, ...] = ()
 
 
+class CellPlace(Model):
+    """A cell of an open notebook that would change, or get a new cell before or after it.
+
+    `path` is the server's path of the notebook, None for the agent's own.
+    """
+
+    cell_id: str
+    side: Literal["before", "changed", "after"]
+    kind: str
+    path: str | None = None
+
+
 class Preview(Model):
     """The effect of a call, as the approval card shows it."""
 
@@ -438,6 +450,12 @@ class Preview(Model):
     language: str = "text"
     place: Text = Field(default="", exclude_if=not_)
     """The notebook's cell that it is about, in words."""
+    cell: CellPlace | None = Field(default=None, exclude_if=not_)
+    """That cell, or the one beside it, where a page has the notebook open."""
+
+    def code_beside(self, arguments: JsonMapping) -> str:
+        """Return the code that the arguments only name, as that of a cell; "" if they hold it."""
+        return "" if self.kind != "code" or self.text in arguments.values() else self.text
 
 
 class RehearsalOutcome(StrEnum):
@@ -560,6 +578,11 @@ class ToolExecution(ForeignModel):
         """The id of the run that the call began; "" if it began none."""
         child = self.result and self.result.child
         return child.runs[0] if child and child.runs else ""
+
+    @property
+    def code(self) -> str:
+        """The code that was shown, where the arguments only name it."""
+        return self.preview.code_beside(self.call.arguments) if self.preview else ""
 
     @property
     def has_changes(self) -> bool:

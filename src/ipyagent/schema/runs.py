@@ -92,6 +92,8 @@ class PlanStep(ForeignModel):
 
     call: ToolCall
     note: Text = ""
+    code: Text = Field(default="", exclude_if=not_)
+    """The code that the call would run, where its arguments only name that."""
 
     _convert = compat.convert_plan_step
 
@@ -184,6 +186,7 @@ def _seconds(start: object, steps: Iterable[Step]) -> float | None:
 
 
 def _run_data(data: JsonDict) -> object:
+    data.pop("offers", None)  # of a page, which draws it: `ipyagent.ui.static_html`
     data = compat.convert_run(data)
     return _with_answer(**data) if "final_output" in data else data
 

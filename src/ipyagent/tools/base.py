@@ -27,13 +27,7 @@ from ipyagent.errors import (
 )
 from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.schema import STANDARD, Preview, Question, ToolCall, ToolDefinition, TruncationConfig
-from ipyagent.tools.argument_schema import (
-    ArgumentSchema,
-    JsonArgumentSchema,
-    TypedArgumentSchema,
-    check_control_characters,
-    signature_schema,
-)
+from ipyagent.tools import argument_schema
 from ipyagent.tools.static_analysis import Effects
 from ipyagent.values.describe.safe_inspect import is_a
 
@@ -63,7 +57,7 @@ class Tool:
     name: str
     description: str
     function: Callable[..., object]
-    arguments: ArgumentSchema
+    arguments: argument_schema.ArgumentSchema
     sensitive: bool = False
     where: Where = Where.MAIN
     preview: Callable[..., Preview] | None = None
@@ -162,7 +156,7 @@ class Tool:
         """Return the arguments as the function takes them; raises InvalidArgumentsError."""
         checked = arguments if self.refuse_controls else self._command_argument(arguments)
         try:
-            check_control_characters(checked)
+            argument_schema.check_control_characters(checked)
             return self.arguments.validate(arguments)
         except InvalidArgumentsError as error:
             raise InvalidArgumentsError(f"{self.name}: {error}") from None
@@ -173,7 +167,9 @@ class Tool:
 
 
 @lru_cache(maxsize=256)  # asked for with each request, and each time for all tools
-def _define(name: str, description: str, arguments: ArgumentSchema) -> ToolDefinition:
+def _define(
+    name: str, description: str, arguments: argument_schema.ArgumentSchema
+) -> ToolDefinition:
     words = "\n\n".join(filter(None, (description, arguments.conditions)))
     return ToolDefinition(name=name, description=words, input_schema=arguments.schema)
 
@@ -228,11 +224,11 @@ def _from_object(thing: Any) -> Tool:
         return getattr(thing, name, getattr(BaseTool, name))
 
     if (model := trait("args_model")) is not None:
-        arguments: ArgumentSchema = TypedArgumentSchema(model)
+        arguments: argument_schema.ArgumentSchema = argument_schema.TypedArgumentSchema(model)
     elif (schema := trait("parameters")) is not None:
-        arguments = JsonArgumentSchema(schema)
+        arguments = argument_schema.JsonArgumentSchema(schema)
     else:
-        arguments = signature_schema(thing.execute)
+        arguments = argument_schema.signature_schema(thing.execute)
     return Tool(
         name=thing.name,
         description=trait("description") or inspect.cleandoc(type(thing).__doc__ or ""),
@@ -308,7 +304,7 @@ def tool(
             name=name or str(getattr(function, "__name__", type(function).__name__)),
             description=inspect.getdoc(function) or "",
             function=call,
-            arguments=signature_schema(call, local),
+            arguments=argument_schema.signature_schema(call, local),
             where=_choose_where(where, call),
             **traits,
         )

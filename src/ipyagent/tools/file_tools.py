@@ -25,21 +25,22 @@ from ipyagent.plaintext import limit_lines, plural, spell
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools import file_rendering, path_rules
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.file_change import Change, Checkpoints, Previews, size_of
-from ipyagent.tools.file_rendering import PROBE, describe_binary, is_binary
-from ipyagent.tools.path_rules import WalkBudget
-from ipyagent.tools.tables import describe_table, table_ending
-from ipyagent.tools.tables.sample import NotTableError
-from ipyagent.tools.text_encoding import (
+from ipyagent.tools.file_change import (
+    Change,
+    Checkpoints,
+    Previews,
     decode_file,
     detect_line_ending,
     encode_text,
     normalize_newlines,
     replace_keeping_endings,
+    size_of,
 )
+from ipyagent.tools.file_rendering import PROBE, describe_binary, is_binary
+from ipyagent.tools.path_rules import WalkBudget
+from ipyagent.tools.tables import describe_table, table_ending
+from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.workspace import Workspace
-
-EDIT_SECONDS = 300.0
 
 WriteMode = Literal["overwrite", "append"]
 MakeChange = Callable[..., Change]
@@ -52,9 +53,9 @@ PathCheck = Callable[[str], object]
 class FileEditTools:
     """The tools that change files.
 
-    A preview is remembered until its call runs. If the file has changed in between, or the preview
-    is older than `edit_seconds`, the call fails: nobody approved its present effect. Only an
-    approved call runs; no tool lets a model approve one.
+    A preview is remembered until its call runs. If the file has changed in between, the call
+    fails: nobody approved its present effect. Only an approved call runs; no tool lets a model
+    approve one.
     """
 
     def __init__(
@@ -62,14 +63,13 @@ class FileEditTools:
         workspace: Workspace,
         *,
         allow_delete: bool,
-        edit_seconds: float = EDIT_SECONDS,
         check: PathCheck = lambda path: None,
         previews: Previews | None = None,
     ) -> None:
         self._workspace = workspace
         self._allow_delete = allow_delete
         self._check = check
-        self.previews = previews or Previews(edit_seconds)
+        self.previews = previews or Previews()
         self._checkpoints = Checkpoints(workspace)
 
     def tools(self) -> Iterator[Tool]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, WithJsonSchema
 
@@ -19,12 +19,11 @@ from ipyagent.kernel.outputs import CellOutputs, offer_output, output_so_far
 from ipyagent.kernel.pages import Kind, NotebookCell, OpenNotebook, OpenNotebooks
 from ipyagent.kernel.threads import Post
 from ipyagent.plaintext import spell
-from ipyagent.schema import Preview, ToolResult
+from ipyagent.schema import CellPlace, Preview, ToolResult
 from ipyagent.tools.argument_schema import check_control_characters
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.file_change import Change, Previews
+from ipyagent.tools.file_change import Change, Previews, encode_text
 from ipyagent.tools.notebook_file import CellChange, NotebookFile, render_cell, render_notebook
-from ipyagent.tools.text_encoding import encode_text
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
 
@@ -62,9 +61,9 @@ class NotebookTools:
     A preview is remembered until its call runs, as for files.
     """
 
-    def __init__(self, workspace: Workspace, desktop: OpenNotebooks, edit_seconds: float) -> None:
+    def __init__(self, workspace: Workspace, desktop: OpenNotebooks) -> None:
         self._workspace, self._desktop = workspace, desktop
-        self._previews = Previews(edit_seconds)
+        self._previews = Previews()
         self._inserted: dict[str, set[str]] = {}
         self._shown: dict[str, CellRef] = {}
         """The cells that previews have shown: others may have been inserted above since."""
@@ -177,16 +176,20 @@ class NotebookTools:
         self, source: str, kind: Kind, index: int | None = None, path: str | None = None
     ) -> Preview:
         encode_text(source)
-        document, before = self._find_document(path), b""
+        document, before, cell = self._find_document(path), b"", None
         if document is None:
             self._check_proposable(kind, index)
             place = "the next cell"
         else:
             cells = document.cells()
-            place = _name_place(cells, self._insert_position(document, cells, index))
-            before = _fingerprint_at(cells, index)
+            position = self._insert_position(document, cells, index)
+            place, before = _name_place(cells, position), _fingerprint_at(cells, index)
+            if cells:
+                beside = cells[max(position - 1, 0)]
+                cell = _place_at(document, beside, "after" if position else "before", kind)
         self._previews.add(digest_json(["insert", source, kind, index, path]), before)
-        return Preview(kind="code", language=_LANGUAGES[kind], text=source, place=place)
+        language = _LANGUAGES[kind]
+        return Preview(kind="code", language=language, text=source, place=place, cell=cell)
 
     def _preview_edit(self, cell: CellRef, source: str, path: str | None = None) -> Preview:
         document = self._require_document(path)
@@ -198,7 +201,9 @@ class NotebookTools:
         call = digest_json(["edit", cell, source, path])
         self._shown[call] = old.id or cell
         self._previews.add(call, fingerprint(old))
-        return Preview(kind="diff", language="diff", text=change.diff(), place=old.title)
+        place = _place_at(document, old, "changed", old.kind)
+        text = change.diff()
+        return Preview(kind="diff", language="diff", text=text, place=old.title, cell=place)
 
     def _find_document(self, path: str | None) -> Document | None:
         """Return the notebook; None: the kernel's own, and no page shows it."""
@@ -282,6 +287,15 @@ class NotebookTools:
         )
 
 
+def _place_at(
+    document: Document, cell: NotebookCell, side: Literal["before", "changed", "after"], kind: str
+) -> CellPlace | None:
+    """Return the place of a change for the page that shows the notebook, if one does."""
+    if not isinstance(document, OpenNotebook):
+        return None
+    return CellPlace(cell_id=cell.id, side=side, kind=kind, path=document.path)
+
+
 def _edit_target(cell: CellRef, path: str | None, **_: object) -> str:
     return f"{path} {cell}"
 
@@ -344,11 +358,9 @@ _NESTED = re.compile(r"^\s*%%agent\b", re.MULTILINE)
 class RunCellTool:
     """The tool. It asks the page from a pool: the answer needs the main thread, which is busy."""
 
-    def __init__(
-        self, namespace: TrackedNamespace, desktop: OpenNotebooks, post: Post, edit_seconds: float
-    ) -> None:
+    def __init__(self, namespace: TrackedNamespace, desktop: OpenNotebooks, post: Post) -> None:
         self._namespace, self._desktop, self._post = namespace, desktop, post
-        self._previews = Previews(edit_seconds)
+        self._previews = Previews()
 
     def as_tool(self) -> Tool:
         """Return run_cell."""

@@ -405,7 +405,13 @@ def verdict_html(verdict: str) -> str:
 
 
 def _chip(change: transcript.EffectLine) -> str:
-    return text_element("code", f"chip ia-{change.change}", change.text)
+    return element("code", f"chip ia-{change.change}", _change_text(change))
+
+
+def _change_text(line: transcript.EffectLine) -> str:
+    """Return the text of a change, in which a page can open the variable."""
+    name = element("span", "name", escape(line.variable))
+    return name + escape(line.text.removeprefix(line.variable))
 
 
 def _call_body(call: transcript.Call, name: str) -> str:
@@ -441,13 +447,8 @@ def _call_body(call: transcript.Call, name: str) -> str:
     return "\n".join(filter(None, parts))
 
 
-_CELL_TOOLS: Final = {"edit_cell", "insert_cell"}
-
-
 def change_html(call: transcript.Call) -> str:
-    """Return what would become of a cell, and why that is asked; "" if it is no change of one."""
-    if call.name not in _CELL_TOOLS:
-        return ""
+    """Return what would become of a cell, and why that is asked."""
     preview, source = call.request.preview, str(call.request.arguments.get("source") or "")
     if preview and preview.kind == "diff":
         # The cell is named by its place: of a single hunk the lines say enough.
@@ -478,7 +479,7 @@ def _effects(effects: transcript.Effects, *, with_media: bool = False) -> str:
 def _effect(line: transcript.EffectLine, tag: str = "li") -> str:
     change = "" if line.change == "other" else f'<b class="ia-{line.change}">{line.change}</b> '
     diff = diff_html(line.diff) if line.diff else ""
-    return f"<{tag}>{change}{escape(line.text)}{diff}</{tag}>"
+    return f"<{tag}>{change}{_change_text(line)}{diff}</{tag}>"
 
 
 def _all_media(media: Iterable[transcript.Media]) -> str:

@@ -20,6 +20,7 @@ from ipyagent.ui.transcript import (
     Approval,
     CallRequest,
     Late,
+    Proposal,
     Question,
     SayField,
     State,
@@ -78,6 +79,7 @@ class PendingApproval(Model):
     about: str
     html: str
     asked: Asked
+    proposal: Proposal | None = None
     change: str = ""
 
 
@@ -446,13 +448,23 @@ class Ask(Model):
     Or it asks to take a run back; with `dry_run`, only what that would do. Or for the models, once
     `model` answers the next prompts; or for requests that fit the variables and files; or for the
     run as plain cells. Or it says that the cell, which it runs next, asks the model. Or for the
-    variable called `text`, or the sessions with it.
+    variable called `text`, names with which that goes on, or the sessions with it. Or it goes on
+    with the session `text`, or with a new one.
     """
 
     type: Literal["ask"] = "ask"
     id: int
     what: Literal[
-        "bundle", "undo", "models", "requests", "freeze", "fresh", "variable", "sessions"
+        "bundle",
+        "undo",
+        "models",
+        "requests",
+        "freeze",
+        "fresh",
+        "variable",
+        "complete",
+        "sessions",
+        "session",
     ] = "bundle"
     text: str = ""
     run_id: str | None = None
@@ -489,9 +501,23 @@ ToKernel = Annotated[
 ]
 
 
-class Protocol(Model):
-    """Both directions of both comms: the source of the generated file."""
+class Offers(Model):
+    """The buttons of a saved run, which a page adds.
 
+    `sources` is the code of each call as a cell, or ""; `cells` are the cells that were changed.
+    `go_on` goes on after a limit or a failure, `undo` takes the run back or puts it there again.
+    """
+
+    sources: tuple[str, ...] = ()
+    cells: tuple[str, ...] = ()
+    go_on: Literal["continue", "try-again"] | None = None
+    undo: Literal["undo", "redo"] | None = None
+
+
+class Protocol(Model):
+    """Both directions of both comms, and what a saved run has: the source of the generated file."""
+
+    saved: Offers
     from_run: FromRun
     to_run: ToRun
     from_card: ModuleRequest

@@ -22,8 +22,13 @@ page → kernel   {type: "follow", run_id}              draw this run too, from 
                                                       the cell, which runs next, asks the model: {}
                 {type: "ask", id, what: "variable", text}
                                                       the description of a variable: {html}
+                {type: "ask", id, what: "complete", text}
+                                                      names with which a mention goes on: {names}
                 {type: "ask", id, what: "sessions", text}
                                                       sessions with that text: {set, order}
+                {type: "ask", id, what: "session", text}
+                                                      go on with that session, or with a new one:
+                                                      {text}
 """
 
 from __future__ import annotations
@@ -42,6 +47,7 @@ from ipyagent.agent.session.session import Session
 from ipyagent.errors import AgentError, SessionError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import Message, Page, Pages
+from ipyagent.kernel.threads import MainThread
 from ipyagent.plaintext import seconds
 from ipyagent.schema.runs import progress
 from ipyagent.store.journal import Journal
@@ -50,7 +56,7 @@ from ipyagent.ui.blocks import Block, call_html, change_html, plan_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.live_blocks import asked_call, asked_plan
 from ipyagent.ui.reveal import reveal
-from ipyagent.ui.transcribe.run import (
+from ipyagent.ui.transcribe import (
     count_tokens_and_cost,
     state_of,
     state_text,
@@ -282,7 +288,8 @@ def _approvals(feed: Feed) -> Iterator[messages.PendingApproval]:
                 about=about,
                 html=call_html(call),
                 asked=asked_call(call),
-                change=change_html(call),
+                proposal=call.proposal,
+                change=change_html(call) if call.proposal else "",
             )
     if plan := transcript.plan:
         yield from _asked_plan(plan, feed.run.id, feed.cell_id)
@@ -380,6 +387,11 @@ class PageBridge:
         if feed in self._feeds:
             self._feeds.remove(feed)
             self.publish_soon()
+
+    def between_calls(self) -> MainThread | None:
+        """Return what runs jobs between the calls of a run that is on; None without one."""
+        mains = (feed.main for feed in self._feeds)
+        return next((each for each in mains if each and not each.closed), None)
 
     def draw_sessions(self, session: Session | None, found: OverviewContext) -> JsonDict:
         """Return sessions that were found as blocks, beside the current one."""

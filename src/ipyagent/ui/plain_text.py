@@ -349,8 +349,9 @@ class TextPrinter:
         if call.position:
             self.line(f"▶ {call.position} {reveal(call.name)}", "dim")
         elif call.is_sensitive and not call.was_asked:
+            runs = "" if call.gist.kind == "look" else " runs"
             why = f", {call.decision}" if call.decision else ""
-            self.line(call_text(f"▶ {reveal(call.name)} runs{why}", call, color=self.color))
+            self.line(call_text(f"▶ {reveal(call.name)}{runs}{why}", call, color=self.color))
 
     def print_call(self, call: transcript.Call, index: int) -> None:
         """Write the line and result of a finished call; `index` is its position."""

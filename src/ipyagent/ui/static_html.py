@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from ipyagent import schema
 from ipyagent.json_types import JsonDict
@@ -17,11 +17,13 @@ from ipyagent.plaintext import plural, visible
 from ipyagent.redaction import mask_arguments
 from ipyagent.schema.graph import COMPACTED, EDITED, handle
 from ipyagent.schema.run_states import RUN_MIME, refer_to_html
+from ipyagent.ui import messages, transcript
 from ipyagent.ui.blocks import run_html
 from ipyagent.ui.parts import NO_MATH, media_html, note_html, pre
 from ipyagent.ui.plain_text import summarize
 from ipyagent.ui.reveal import clip_output, shorten
-from ipyagent.ui.transcribe.call import call_glyph
+from ipyagent.ui.transcribe import transcribe, way_on
+from ipyagent.ui.transcribe.call import call_glyph, source_of
 from ipyagent.ui.transcribe.call_texts import (
     mask_run,
     name_cell,
@@ -31,7 +33,6 @@ from ipyagent.ui.transcribe.call_texts import (
     transcribe_result,
     truncation_text,
 )
-from ipyagent.ui.transcribe.run import transcribe
 from ipyagent.ui.transcribe.step import usage_text
 
 
@@ -40,7 +41,20 @@ def saved_bundle(run: schema.Run) -> dict[str, object]:
     drawn, data = transcribe(run), dump_run(mask_run(_add_children(run)))
     html = run_html(drawn)
     refer_to_html(data, html)
+    data["offers"] = _offers(run, drawn).to_dict()
     return {"text/html": html, "text/plain": summarize(drawn), RUN_MIME: data}
+
+
+def _offers(run: schema.Run, drawn: transcript.Transcript) -> messages.Offers:
+    """Return the buttons of a run that has ended; of another, only its code."""
+    sources = tuple([source_of(call) for step in drawn.steps for call in step.calls])
+    if not run.is_finished:
+        return messages.Offers(sources=sources)
+    is_undone = bool(run.taken_back)
+    can_undo = any(each.has_changes for each in run.executions)
+    cells = () if is_undone else tuple(each.cell for each in run.results if each.cell)
+    undo: Literal["undo", "redo"] | None = "redo" if is_undone else "undo" if can_undo else None
+    return messages.Offers(sources=sources, cells=cells, go_on=way_on(run), undo=undo)
 
 
 def _add_children(run: schema.Run) -> schema.Run:

@@ -25,7 +25,7 @@ from pydantic import Field
 
 from ipyagent.json_types import JsonDict
 from ipyagent.numbers import Trace
-from ipyagent.schema import Decision, Model, ToolStatus
+from ipyagent.schema import CellPlace, Decision, Model, ToolStatus
 
 State = Literal["running", "waiting", "done", "partial", "failed", "cancelled"]
 Tone = Literal["plain", "error"]
@@ -124,7 +124,7 @@ class CallRequest(Model):
     """The full request of a call.
 
     `arguments` are all of them, `shown` those that the preview does not show. `is_exact_folded`: a
-    diff shows some of them in other words.
+    diff or the name of a cell shows some of them in other words.
     """
 
     arguments: JsonDict
@@ -147,11 +147,15 @@ class Result(Model):
 
 
 class EffectLine(Model):
-    """One thing that a call would change, in words; a file perhaps with its diff."""
+    """One thing that a call would change, in words; a file perhaps with its diff.
+
+    `variable` is the name with which the text begins, of a variable that can be described.
+    """
 
     change: Change
     text: str
     diff: str = ""
+    variable: str = ""
 
 
 class Effects(Model):
@@ -164,6 +168,14 @@ class Effects(Model):
     lines: tuple[EffectLine, ...] = ()
     shown_title: str = ""
     shown: Result | None = None
+
+
+class Proposal(Model):
+    """A change of an open notebook, which is drawn at a cell: its title, and its name."""
+
+    place: CellPlace
+    title: str
+    about: str
 
 
 class Gist(Model):
@@ -212,6 +224,7 @@ class Call(Model):
     approval: Approval | None = None
     late: Late | None = None
     gist: Gist = Gist()
+    proposal: Proposal | None = None
 
 
 class Waiting(Model):

@@ -40,8 +40,8 @@ from ipyagent.schema import (
     StopReason,
     ToolResult,
 )
-from ipyagent.store.journal import CHILD
-from ipyagent.store.recovery import list_effects
+from ipyagent.store.journal import list_effects
+from ipyagent.store.sessions import CHILD
 from ipyagent.tools.base import Tool, Toolbox, tool
 from ipyagent.tools.static_analysis import Effects
 from ipyagent.ui.views import View
@@ -99,7 +99,6 @@ class Parent(Protocol):
 
     def begin_child(self, request: RunRequest, session: Session, view: View) -> Begun:
         """Return the run of a task; on the main thread."""
-        ...
 
 
 @dataclass
@@ -262,7 +261,7 @@ def _result_of(run: Run) -> ToolResult:
 def _render_steps(run: Run) -> str:
     """Return all that a run did, as text."""
     from ipyagent.ui.plain_text import render_steps
+    from ipyagent.ui.transcribe import transcribe
     from ipyagent.ui.transcribe.call import OPEN
-    from ipyagent.ui.transcribe.run import transcribe
 
     return render_steps(transcribe(run.model_copy(update={"verbose": OPEN})), "value")

@@ -139,7 +139,7 @@ def _describe_column(column: Column, name: str, rows: int) -> ColumnFacts:
 
 
 GROUP = "ipyagent.clients"
-_EXPLORER = EntryPoint(BUILT_IN.rstrip("/"), "ipyagent.explorer.client:ExplorerClient", GROUP)
+_EXPLORER = EntryPoint(BUILT_IN.rstrip("/"), "ipyagent.explorer:ExplorerClient", GROUP)
 """The built-in client, found without the metadata of an installation as well."""
 
 
@@ -203,7 +203,7 @@ def service_client(
             "'ipyagent[litellm]'`, or choose a model whose service speaks OpenAI's or Anthropic's "
             "format."
         )
-    from ipyagent.llm.litellm.gateway import LiteLLMClient
+    from ipyagent.llm.gateway import LiteLLMClient
 
     return LiteLLMClient(model, config, environ=environ, start=start)
 
@@ -250,9 +250,9 @@ def warm_up(model: Resolved, config: LLMConfig) -> None:
     if config.client != "litellm" and find_route(model.model, config, os.environ) is not None:
         threading.Thread(target=_prepare_direct, name="ipyagent-connect", daemon=True).start()
         return
-    from ipyagent.llm.litellm import warmup
+    from ipyagent.llm import gateway
 
-    warmup.warm_up()
+    gateway.warm_up()
 
 
 def _prepare_direct() -> None:
@@ -410,7 +410,7 @@ class Environment:
 
     def _ask_page(self, job: Callable[[NotebookTools], T]) -> T:
         """Run a job that needs a page: not on the main thread, where the answer may come."""
-        tools = NotebookTools(self.workspace, self.toolset.open_notebooks(), 0)
+        tools = NotebookTools(self.workspace, self.toolset.open_notebooks())
         with ThreadPoolExecutor(1, thread_name_prefix="ipyagent-undo") as pool:
             return pool.submit(job, tools).result()
 

@@ -48,7 +48,7 @@ def prepare_replay(
     digest_of, repeats = partial(_digest_file, workspace), request.config.replay.repeat_services
     read = partial(_read_variables, environment)
     run = _add_children(session.journal, run)
-    return asked, Recording(run, Signer(workspace.root), repeats, digest_of, read, origin)
+    return asked, Recording(run, Signer(workspace.root), repeats, digest_of, read, origin=origin)
 
 
 def _add_children(journal: Journal, run: Run) -> Run:

@@ -27,13 +27,13 @@ from ipyagent.tools.file_change import Previews
 from ipyagent.tools.file_tools import file_tools, search_tools
 from ipyagent.tools.namespace_tools import QueryTool, find_authors, namespace_tools
 from ipyagent.tools.notebook_tools import NotebookTools, RunCellTool, check_not_open
-from ipyagent.tools.notes import note_tools, question_tool, todo_tool
+from ipyagent.tools.notes import ask_user, note_tools, todo_tool
 from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.sandbox import Sandbox
 from ipyagent.tools.scripts import ScriptRunner, shell_tools
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
-from ipyagent.values.describe.secrets import secret_strings
+from ipyagent.values.describe import secret_strings
 from ipyagent.wiring.delegation import Delegate, delegate_tool, refuse_task
 
 RECENT = 50
@@ -116,10 +116,9 @@ class Toolset:
     ) -> Iterator[Tool]:
         if not config.tools.notebook:
             return
-        seconds = config.workspace.edit_seconds
-        yield from NotebookTools(self.workspace, desktop, seconds).tools()
+        yield from NotebookTools(self.workspace, desktop).tools()
         if config.tools.python and desktop.pages():
-            yield RunCellTool(self.track(namespace), desktop, post, seconds).as_tool()
+            yield RunCellTool(self.track(namespace), desktop, post).as_tool()
 
     def _built_in_tools(
         self,
@@ -158,7 +157,7 @@ class _BuiltInTools:
         self.namespace: Namespace = toolset.namespace
         if redactor is not None:
             self.namespace = WatchedNamespace(toolset.namespace, redactor.learn, redactor.data)
-        self._previews = Previews(config.workspace.edit_seconds)
+        self._previews = Previews()
         self._scripts: ScriptRunner | None = None
         self._clean = redactor.text if redactor else str
         self._session = session
@@ -212,7 +211,7 @@ class _BuiltInTools:
         if flags.notes:
             yield from note_tools(workspace, self._read_sources)
         yield todo_tool(self._read_sources)
-        yield question_tool()
+        yield ask_user
 
 
 CORE = frozenset(

@@ -255,7 +255,8 @@ class Conversation:
         self._answer_calls()
         self._timestamp = self._run_start + timedelta(seconds=event.duration)
         # Providers want turns to alternate, so a turn without an answer is closed by a note.
-        if self.messages and not _is_answer(self.messages[-1]):
+        last = self.messages[-1] if self.messages else None
+        if last and (last.role is not Role.ASSISTANT or not _has_content(last)):
             self._add_text(Role.ASSISTANT, f"[{event.error or f'ended: {event.stop_reason}'}]")
         self._add_node(Stop(reason=event.stop_reason, usage=self._usage))
 
@@ -354,10 +355,6 @@ class Conversation:
 def _has_content(message: Message) -> bool:
     """Return whether any of it is sent to a model: thinking alone is not."""
     return bool(message.text.strip() or message.tool_calls or message.tool_results)
-
-
-def _is_answer(message: Message) -> bool:
-    return message.role is Role.ASSISTANT and _has_content(message)
 
 
 def _without_objects(result: ToolResult | None) -> ToolResult | None:

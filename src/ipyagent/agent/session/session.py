@@ -17,6 +17,12 @@ from pydantic import ValidationError
 from ipyagent import schema
 from ipyagent.agent import session as sessions_room
 from ipyagent.agent.policy import Grants
+from ipyagent.agent.prompts import (
+    Validator,
+    check_not_empty,
+    installed_validators,
+    validate,
+)
 from ipyagent.agent.session.branches import BranchDiff, compare_branches, edit_node
 from ipyagent.agent.session.conversation import (
     GRAPH,
@@ -29,12 +35,6 @@ from ipyagent.agent.session.conversation import (
     read_switches,
     save_graph,
     switches_to_metadata,
-)
-from ipyagent.agent.validation import (
-    Validator,
-    check_not_empty,
-    installed_validators,
-    validate,
 )
 from ipyagent.errors import JournalError, SessionError
 from ipyagent.json_types import JsonDict
@@ -183,7 +183,7 @@ class Session:
     def current(cls) -> Session | None:
         """Return the notebook's session, started if necessary; None without the extension."""
         provider = sessions_room.provider
-        return None if provider is None else cast(Session, provider.get_session())
+        return None if provider is None else cast("Session", provider.get_session())
 
     @classmethod
     def load(cls, path: str | Path) -> Session:

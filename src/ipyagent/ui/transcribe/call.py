@@ -23,7 +23,7 @@ from ipyagent.ui.transcribe.call_texts import (
     transcribe_request,
     transcribe_result,
 )
-from ipyagent.ui.transcribe.gist import find_gist
+from ipyagent.ui.transcribe.gist import find_gist, find_name
 
 LISTED = 30
 """Variables and files that are listed, of each."""
@@ -68,8 +68,11 @@ def _lines(rehearsal: schema.Rehearsal) -> Iterator[transcript.EffectLine]:
     for each in rehearsal.variables[:LISTED]:
         text = f"{each.name} {each.summary or each.type}".rstrip()
         kept = f" · {_KEPT}: {each.kept}" if each.kept else ""
-        line = transcript.EffectLine(change=each.change, text=reveal(f"{text}{kept}"))
-        yield line.model_copy(update={"diff": each.cells})
+        text = reveal(f"{text}{kept}")
+        there = "" if each.change == "created" else each.name
+        yield transcript.EffectLine(
+            change=each.change, text=text, diff=each.cells, variable=find_name(there, text)
+        )
     for file in rehearsal.files[:LISTED]:
         yield transcript.EffectLine(change=file.change, text=reveal(file.path), diff=file.diff)
     files = f"{_KEPT}: what code itself does to files" if rehearsal.files else ""
@@ -212,7 +215,36 @@ def transcribe_call(
         approval=_approval(execution, approval_id) if is_asked and approval_id else None,
         late=late,
         gist=gist,
+        proposal=_proposal(execution),
     )
+
+
+def _proposal(execution: schema.ToolExecution) -> transcript.Proposal | None:
+    """Return the change of an open notebook that a call proposes."""
+    preview = execution.preview
+    if preview is None or (place := preview.cell) is None:
+        return None
+    title, about = "a change of this cell", f"the change of {preview.place}"
+    if place.side != "changed":
+        title, about = f"a new {place.kind} cell", f"the new {place.kind} cell, {preview.place}"
+    return transcript.Proposal(place=place, title=title, about=about)
+
+
+_RUNNERS = frozenset({"run_python", "python_script", "run_shell"})
+_PYTHON = frozenset({"", "python", "python3", "ipython", "ipython3", "py"})
+_SHELL = frozenset({"bash", "sh", "shell"})
+
+
+def source_of(call: transcript.Call) -> str:
+    """Return the code that a call ran as a cell; "" without success, or if no cell runs it."""
+    preview, action = call.request.preview, call.request.arguments.get("action", "run")
+    has_run = call.status is schema.ToolStatus.SUCCESS and not call.is_dry and action == "run"
+    if call.name not in _RUNNERS or not has_run or not preview or preview.kind != "code":
+        return ""
+    code, language = preview.text.rstrip(), preview.language.lower()
+    if language in _SHELL:
+        return f"%%bash\n{code}"
+    return code if language in _PYTHON else ""
 
 
 def call_glyph(execution: schema.ToolExecution) -> tuple[str, str]:

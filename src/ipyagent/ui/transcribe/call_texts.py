@@ -67,20 +67,22 @@ def hide_ids(execution: schema.ToolExecution) -> schema.ToolResult | None:
 
 def transcribe_request(execution: schema.ToolExecution) -> transcript.CallRequest:
     """Return the full request of a call."""
-    preview = _preview(execution)
+    preview, named = _preview(execution), name_cell(execution, execution.call)
     is_diff = preview is not None and preview.kind == "diff"
     hidden = _IN_DIFF.get(execution.call.name, set()) if is_diff else set()
     rest = {
         name: value
-        for name, value in name_cell(execution, execution.call).arguments.items()
+        for name, value in named.arguments.items()
         if name not in hidden and not (preview and value == preview.text)
     }
-    return _request(execution.call, rest, preview, is_exact_folded=bool(hidden))
+    is_exact_folded = bool(hidden) or named != execution.call
+    return _request(execution.call, rest, preview, is_exact_folded=is_exact_folded)
 
 
-def transcribe_planned(call: schema.ToolCall) -> transcript.CallRequest:
+def transcribe_planned(step: schema.PlanStep) -> transcript.CallRequest:
     """Return the full request of a planned call."""
-    return _request(call, call.arguments, None)
+    code = {"its code": step.code} if step.code else {}
+    return _request(step.call, step.call.arguments | code, None)
 
 
 def _request(

@@ -66,12 +66,20 @@ def _list_changes(
         parts = each.summary.split(" · ") if each.change == "changed" else [each.change]
         parts = parts[1:] if len(parts) > 1 and " × " in parts[0] else parts  # noqa: RUF001
         text = shorten(f"{each.name} {' · '.join(parts)}", LINE)
-        yield transcript.EffectLine(change=each.change, text=text, diff=each.cells)
+        there = "" if each.change == "deleted" else each.name
+        yield transcript.EffectLine(
+            change=each.change, text=text, diff=each.cells, variable=find_name(there, text)
+        )
     has_diff = execution.preview and execution.preview.kind == "diff"
     for file in () if has_diff else result.files:
         change: transcript.Change
         change = "created" if file.before is None else "changed" if file.after else "deleted"
         yield transcript.EffectLine(change=change, text=shorten(f"{file.path} {change}", LINE))
+
+
+def find_name(name: str, text: str) -> str:
+    """Return the name of a variable, if a text begins with it as it is; else ""."""
+    return name if name.isidentifier() and f"{text} ".startswith(f"{name} ") else ""
 
 
 _NAMED = 2
@@ -213,7 +221,7 @@ class _Code:
         return found or [*map(root_name, drawn)]
 
     def _read(self, aside: set[str]) -> list[str]:
-        """Return the files that are read, and the last variable that comes of them."""
+        """Return the files that are read, and the variables that come of them."""
         calls = [c for c in self.calls if _READING.fullmatch(_name(c)) and not _writes(c)]
         calls = [c for c in calls if _files(c) or _name(c) not in _MAY_BE_OTHERS]
         files = [each for each in dict.fromkeys(_files(self.tree)) if each not in aside]
@@ -221,9 +229,14 @@ class _Code:
         for names, value in [*self._bindings(), *self.assigned]:
             if any(id(e) in inside or getattr(e, "id", "") in of for e in ast.walk(value)):
                 of.update(names)
-        made = [name for names, _ in self.assigned for name in names if name in of]
+        made = dict.fromkeys(name for names, _ in self.assigned for name in names if name in of)
+        used = ((names, part) for names, value in self.assigned for part in ast.walk(value))
+        parts = {
+            getattr(part, "id", "") for names, part in used if getattr(part, "id", "") not in names
+        }
+        last = [each for each in made if each not in parts] or [*made][-1:]
         what = files[0] if len(files) == 1 else plural(len(files), "file") if files else "files"
-        return [" → ".join([what, *made[-1:]])] if calls else []
+        return [" → ".join([what, *([join_some(last, _NAMED)] if last else [])])] if calls else []
 
     def _bindings(self) -> Iterator[tuple[list[str], ast.AST]]:
         """Yield the names that loops, contexts and methods bind or fill, with what they get."""

@@ -1,6 +1,6 @@
 """A step and a plan as they are drawn, and the ending of a run whose kernel is gone.
 
-`store.recovery` will give that run the same end.
+The journal will give that run the same end.
 """
 
 from __future__ import annotations
@@ -329,7 +329,7 @@ def _step(
         note=step.note,
         notes=tuple(line for line in lines if line),
         verdict="not run" if left_out else "",
-        request=transcribe_planned(step.call),
+        request=transcribe_planned(step),
         effects=transcribe_rehearsal(rehearsal, step.call.name) if rehearsal else None,
         # A plan to approve is shown in full.
         is_open=run.status is schema.RunStatus.DRAFT,
