@@ -100,16 +100,19 @@ def _is_any_of(cls: type, known: Iterable[tuple[str, str]]) -> bool:
     """Return whether the class has one of the types, given by module and name, as an ancestor."""
     if id(cls) in _PYTHONS_OWN:
         return False
-    loaded = {id(_find_loaded(*each)) for each in known}
+    loaded = {id(each) for _, each in _list_loaded(known)}
     return not loaded.isdisjoint(map(id, ancestors(cls)))
 
 
-def _find_loaded(module: str, name: str) -> type | None:
-    """Return a class of a library, if it is imported."""
-    cls = getattr(sys.modules.get(module), name, None)
-    return (
-        cast(type, cls) if issubclass(type(cls), type) else None
-    )  # the user may put anything there
+def _list_loaded(known: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], type]]:
+    """Return those of the types, given by module and name, whose library is imported."""
+    found = []
+    for each in known:
+        if (module := sys.modules.get(each[0])) is not None:
+            cls = getattr(module, each[1], None)
+            if issubclass(type(cls), type):  # the user may put anything there
+                found.append((each, cast(type, cls)))
+    return found
 
 
 def _describe_safely(value: object, secret: Secrecy, detail: bool) -> Description:
@@ -137,11 +140,7 @@ def _describe_value(value: object, secret: Secrecy, detail: bool) -> Description
 
 def _known_types() -> dict[int, Describer]:
     """Return the describers by the identity of the types that are loaded."""
-    rows = ((row.module, row.name, row.describe) for row in ROWS)
-    loaded = (
-        (_find_loaded(module, name), describer) for module, name, describer in (*DESCRIBERS, *rows)
-    )
-    return _BUILT_IN | {id(cls): describer for cls, describer in loaded if cls is not None}
+    return _BUILT_IN | {id(cls): _OF_LIBRARIES[each] for each, cls in _list_loaded(_OF_LIBRARIES)}
 
 
 def _describe_object(value: object, secret: Secrecy, detail: bool) -> Description:
@@ -159,13 +158,18 @@ def _is_data(name: object, value: object) -> bool:
     """Return whether an attribute is a table, an array or the like, or a dictionary of these."""
     held = [value, *islice(dict.values(value), _MEMBERS)] if type(value) is dict else [value]
     classes = [type(each) for each in held if id(type(each)) not in _PYTHONS_OWN]
-    known = _known_types().keys() - _BUILT_IN.keys() if classes else ()
+    loaded = _list_loaded(_OF_LIBRARIES) if classes else ()
+    known = {id(cls) for _, cls in loaded} - _BUILT_IN.keys()
     return type(name) is str and any(id(b) in known for cls in classes for b in ancestors(cls))
 
 
 _BUILT_IN: dict[int, Describer] = {
     **{id(cls): describer for cls, describer in BY_TYPE.items()},
     id(object): _describe_object,
+}
+_OF_LIBRARIES: dict[tuple[str, str], Describer] = {
+    **{(module, name): describer for module, name, describer in DESCRIBERS},
+    **{(row.module, row.name): row.describe for row in ROWS},
 }
 
 
