@@ -78,6 +78,8 @@ def test_the_steps_of_a_finished_run_are_one_line_with_what_they_changed() -> No
         "✎ Looked 3 times · 2 changes a created b created c created",
         "12.3 s · anthropic/claude-sonnet · details",
     ]
+    assert lines(run((look(1), answer(2))))[0] == "⌕ looks at q: describe"
+    assert lines(run((change(1, "x"), answer(2))))[0] == "✎ makes x x created"
     many = change(1, *"abcdef"), look(2), answer(3)
     assert "d created … 2 more" in lines(run(many))[0]
     assert len(lines(run((*steps, answer(6)), verbose=1))) == 6

@@ -265,6 +265,20 @@ def test_a_title_is_no_more_than_what_the_code_names(code: str, title: str) -> N
     assert title_code(code) == title
 
 
+@pytest.mark.parametrize(
+    ("sql", "title"),
+    [
+        ("SELECT 1 FROM 'a/*.csv' JOIN \"the b\" USING (k)", "queries a/*.csv, the b"),
+        ("select * from sales s, read_csv('x')", "queries sales"),
+        ("from range(9) select 1", "queries from range(9) select 1"),
+        ("SHOW TABLES", "queries SHOW TABLES"),
+    ],
+)
+def test_the_title_of_a_query_names_its_tables(sql: str, title: str) -> None:
+    query = s.ToolExecution(call=call("c1", "query", {"sql": sql}))
+    assert " ".join(find_gist(query, "").title.split()) == title
+
+
 @pytest.mark.parametrize("piece", ["x = m.fit(a)\n", "y.a = 1\n", "px.line(a).show()\n"])
 def test_a_title_takes_linear_time(piece: str) -> None:
     title = title_code.__wrapped__

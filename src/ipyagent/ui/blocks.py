@@ -238,7 +238,11 @@ def _fold_line(steps: Sequence[transcript.Step]) -> str:
     looks = counts.pop("look", 0)
     named = {1: "Looked once", 2: "Looked twice"}.get(looks, f"Looked {looks} times")
     others = (plural(n, kind) if kind in _ICONS else f"{n} {kind}" for kind, n in counts.items())
-    title = escape(words.join_facts([named if looks else "", *others]) or "Thought")
+    is_single = len(calls) == 1 and calls[0].status is ToolStatus.SUCCESS
+    counted = (
+        calls[0].gist.title if is_single else words.join_facts([named if looks else "", *others])
+    )
+    title = escape(counted or "Thought")
     changes = list(dict.fromkeys(each for call in calls for each in call.gist.changes))
     more = f" <small>… {len(changes) - _CHIPS} more</small>" if len(changes) > _CHIPS else ""
     icon = _icon("change" if "change" in counts else "look") if calls else ""

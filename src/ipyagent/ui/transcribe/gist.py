@@ -54,8 +54,12 @@ def _find_title(execution: schema.ToolExecution) -> str:
     verb, _, noun = reveal(call.name).partition("_")
     if execution.preview and (place := execution.preview.place):
         return f"{verb}s {place}"
+    does = "queries" if verb == "query" else f"{verb}{'s' * (verb in _OWN)}"
     rest = summarize_call(execution) if in_order(call) else ""
-    return f"{verb}{'s' * (verb in _OWN)} {noun.replace('_', ' ')} {rest}"
+    if isinstance(sql := call.arguments.get("sql"), str):
+        tables = dict.fromkeys("".join(each) for each in _TABLES.findall(sql[:_LONG]))
+        rest = join_some([*tables], _NAMED) or rest
+    return f"{does} {noun.replace('_', ' ')} {rest}"
 
 
 def _list_changes(execution: schema.ToolExecution) -> Iterator[transcript.EffectLine]:
@@ -98,6 +102,8 @@ _ACCESSORS = word_set("at dt iat iloc loc str values")
 _FILE = re.compile(r"(?:https?://\S+|[^\s*?<>]*\w\.[A-Za-z]\w{0,7})")
 _QUERY = re.compile(r"(?i)\s*(?:select|with)\s")
 _TABLE = re.compile(r"(?i)\b(?:from|join)\s+([A-Za-z_]\w*)")
+_TABLES = re.compile(r"""(?i)\b(?:from|join)\s+(?:'([^']+)'|"([^"]+)"|([a-z_]\w*(?!\w|\s*\()))""")
+"""The tables and files that SQL names."""
 _LABEL = re.compile(r"\w(?:[\w .-]{0,30}\w)?")
 """The name of a column, as far as it can be told from other texts."""
 
