@@ -255,6 +255,8 @@ def test_code_has_a_title_that_says_what_is_read_or_made(title: str, code: str) 
         ("warnings.filterwarnings('ignore')\ndf.describe()", "looks at df: describe"),
         ("df.select(pl.col('a'))", "looks at df: a"),
         ("subprocess.run(['ls', '-l'])", "runs 1 line"),
+        ("import time\nimport numpy as np", "imports time, numpy"),
+        ("import time\nfor i in range(9):\n    print(i)\n    time.sleep(1)", "runs 4 lines"),
         ("1 / 0", "runs 1 line"),
         ("((((", "runs 1 line"),
         ("(" * 30_000 + "\n1", "runs 2 lines"),

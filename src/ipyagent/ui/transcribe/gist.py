@@ -180,7 +180,8 @@ class _Code:
         if len({*inputs}) == 1:
             inputs = _name_with(inputs, ":", self._labels() or self._methods())
         yield "looks at", inputs
-        yield "imports", self.imported
+        only_imports = all(isinstance(e, ast.Import | ast.ImportFrom) for e in self.tree.body)
+        yield "imports", self.imported if only_imports else ()
 
     def inputs(self, root: ast.AST, *, bound: bool = False) -> list[str]:
         """Return the variables and SQL tables that a part uses; with `bound`, those made here."""
