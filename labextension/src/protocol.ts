@@ -123,7 +123,7 @@ export interface AskedCall {
  * The full request of a call.
  *
  * `arguments` are all of them, `shown` those that the preview does not show. `is_exact_folded`: a
- * diff shows some of them in other words.
+ * diff or the name of a cell shows some of them in other words.
  */
 export interface CallRequest {
   arguments: Record<string, unknown>;
@@ -417,8 +417,9 @@ export interface RunLine {
 /**
  * A waiting decision about a call or a whole plan; `about` names it in a word.
  *
- * `html` is the call or the plan in full, `change` what would become of a cell, or "". A plan that
- * no cell asks about has no calls that could be edited.
+ * `html` is the call or the plan in full, `change` what would become of a cell, or "", `inserted`
+ * the ids of the cells that the run has inserted. A plan that no cell asks about has no calls that
+ * could be edited.
  */
 export interface PendingApproval {
   approval_id: string;
@@ -531,8 +532,8 @@ export interface SayToRun {
  * Or it asks to take a run back; with `dry_run`, only what that would do. Or for the models, once
  * `model` answers the next prompts; or for requests that fit the variables and files; or for the
  * run as plain cells. Or it says that the cell, which it runs next, asks the model. Or for the
- * variable called `text`, or the sessions with it. Or it goes on with the session `text`, or with
- * a new one.
+ * variable called `text`, names with which that goes on, or the sessions with it. Or it goes on
+ * with the session `text`, or with a new one.
  */
 export interface Ask {
   type: 'ask';
@@ -545,6 +546,7 @@ export interface Ask {
     | 'freeze'
     | 'fresh'
     | 'variable'
+    | 'complete'
     | 'sessions'
     | 'session';
   text: string;

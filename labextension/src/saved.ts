@@ -11,7 +11,7 @@ import { button } from './view/form';
 import { host } from './view/host';
 import { sanitizeCard } from './view/sanitize';
 import { askAnew, keepCells, runChanged, toCell, tryAgain } from './view/toCell';
-import { serveNumbers } from './view/trace';
+import { serveLinks } from './view/trace';
 import { UndoView } from './view/undo';
 
 /** What is offered beside a run that an earlier version saved. */
@@ -29,7 +29,7 @@ export function savedCard(
     fragment.querySelector<HTMLElement>('.ipyagent-card') ??
     h('div', { class: 'ipyagent-card' }, fragment);
   serveListings(card);
-  serveNumbers(card);
+  serveLinks(card);
   try {
     if (run !== null) {
       addOwn(card, run);

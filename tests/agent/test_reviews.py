@@ -15,7 +15,15 @@ from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.recordings import Signer
 from ipyagent.errors import AgentInterrupted
 from ipyagent.kernel.threads import EngineThread
-from ipyagent.schema import ApprovalRequested, Event, Run, ToolFinished, ToolRunning, ToolStatus
+from ipyagent.schema import (
+    ApprovalDecided,
+    ApprovalRequested,
+    Event,
+    Run,
+    ToolFinished,
+    ToolRunning,
+    ToolStatus,
+)
 from ipyagent.tools.base import tool
 
 Plan = Callable[[list[Approval]], list[tuple[int, Answer]]]
@@ -107,6 +115,40 @@ def test_a_call_waits_for_all_before_it_also_where_one_between_was_denied(lab, m
     first, _, third = (each.call.id for each in run.executions)
     ran = [each.call_id for each in lab.watcher.events if isinstance(each, ToolRunning)]
     assert ran == [first, third]
+
+
+@pytest.mark.spec("N20")
+@pytest.mark.parametrize("late", ["the answers", "the turn"])
+def test_a_question_stays_open_and_an_approval_ends_after_its_time(
+    lab, monkeypatch, clock, tmp_path, late
+):
+    """Ten diffs take longer to read than the approval of one is good for."""
+
+    def decide(asked: list[Approval]) -> list[tuple[int, Answer]]:
+        clock.advance(61 if late == "the answers" else 0)
+        return [(1, YES)]
+
+    def approve_first() -> None:
+        clock.advance(61 if late == "the turn" else 0)
+        lab.environment.approvals.decide(lab.watcher.asked[0].id, YES)
+
+    def heard(event: Event) -> None:
+        if (
+            isinstance(event, ApprovalDecided)
+            and event.call_id == lab.watcher.asked[1].subject.call.id
+        ):
+            clock.loop.call_soon(approve_first)
+
+    monkeypatch.setattr(Reviewer, "decide", staticmethod(decide))
+    settings = {"workspace": {"edit_seconds": 60}}
+    calls = [write("a.txt"), write("b.txt")]
+    run = lab.run([{"calls": calls}, "Done."], heard=heard, settings=settings)
+    if late == "the answers":
+        assert statuses(run) == [ToolStatus.SUCCESS] * 2
+    else:
+        assert statuses(run) == [ToolStatus.SUCCESS, ToolStatus.FAILED]
+        assert "write_file: approved more than 60 s ago" in run.executions[1].result.error
+        assert not (tmp_path / "b.txt").exists()
 
 
 def test_a_denial_of_one_leaves_the_others(lab, monkeypatch, tmp_path):

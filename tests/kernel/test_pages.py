@@ -345,6 +345,33 @@ def test_a_page_goes_on_with_another_session_or_a_new_one(fresh: Kernel, tmp_pat
     assert f"* {first}" in run(fresh, "%agent session list", tab)
 
 
+def test_a_page_opens_a_variable_and_completes_a_name_while_a_question_waits(
+    fresh: Kernel, tmp_path: Path
+) -> None:
+    """Its cell is running, but no code is."""
+    tab, page, asked = Tab(fresh, "one"), Page(fresh, decision=""), list[str]()
+    run(fresh, "rows = [11, 12]", tab)
+    Path(tmp_path, "rose.csv").touch()
+
+    def on_moment(_page: Page, moment: Message) -> None:
+        if moment["type"] == "asked":
+            asked.append(moment["approval_id"])
+            tab.say({"type": "ask", "id": 1, "what": "variable", "text": "rows"})
+            tab.say({"type": "ask", "id": 2, "what": "complete", "text": "@ro"})
+
+    def listen(message: Message) -> None:
+        page(message)
+        tab(message)
+        if asked and tab.types().count("reply") == 2:
+            page.decide(asked.pop(), "deny")
+
+    page.on_moment = on_moment
+    option = script(tmp_path, python("rows.append(13)"), "Left as it is.")
+    fresh.run(f"%%agent {option}\nAdd a row.", page=listen)
+    assert "11\n  12" in tab.value(1)["html"]
+    assert tab.value(2) == {"names": ["@rows", "@rose.csv"]}
+
+
 def test_a_page_finds_sessions_by_their_prompts(fresh: Kernel, tmp_path: Path) -> None:
     tab = Tab(fresh, "one")
     option = script(tmp_path, "Done.", "Done.")

@@ -10,11 +10,11 @@ import pytest
 
 from harness import NO, YES, Lab, at_once, call
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.errors import AgentError, ApprovalExpiredError, PathValidationError
+from ipyagent.errors import AgentError, PathValidationError
 from ipyagent.schema import FileChange, ToolResult, ToolStatus
 from ipyagent.tools.base import Tool
-from ipyagent.tools.file_change import Checkpoints, Previews
-from ipyagent.tools.file_tools import FileEditTools, file_tools
+from ipyagent.tools.file_change import Checkpoints
+from ipyagent.tools.file_tools import FileEditTools
 from ipyagent.tools.workspace import Workspace
 
 TEXT = [f"line {number}" for number in range(1, 41)]
@@ -30,10 +30,10 @@ every_tool = pytest.mark.parametrize("name", [*CALLS, "append"])
 class Desk:
     """The tools that change files, and a file that they are about."""
 
-    def __init__(self, root: Path, *, seconds: float = 300.0) -> None:
+    def __init__(self, root: Path) -> None:
         self.path = root / "a.txt"
         self.path.write_text("\n".join(TEXT))
-        self.edits = FileEditTools(Workspace(root), allow_delete=True, edit_seconds=seconds)
+        self.edits = FileEditTools(Workspace(root), allow_delete=True)
         self.tools = {tool.name: tool for tool in self.edits.tools()}
 
     def show(self, name: str, **changed: Any) -> str:
@@ -84,47 +84,6 @@ def test_a_file_that_appeared_since_the_preview_is_left_alone(desk: Desk) -> Non
     desk.path.write_text("")  # even an empty file is not what the card said: a new one
     with pytest.raises(PathValidationError, match="changed since preview"):
         desk.run("write_file", content="")
-
-
-@pytest.mark.spec("N20")
-@every_tool
-def test_a_preview_is_good_for_its_time_to_live_and_no_longer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    clock = [1_000.0]
-    monkeypatch.setattr("ipyagent.tools.file_change.monotonic", lambda: clock[0])
-    desk = Desk(tmp_path, seconds=60)
-    desk.show(name)
-    clock[0] += 60.1
-    with pytest.raises(ApprovalExpiredError, match=r"a\.txt: the preview is too old \(60 s\)"):
-        desk.run(name)
-    assert desk.path.read_text() == "\n".join(TEXT)
-
-    desk.show(name)
-    clock[0] += 60
-    desk.run(name)
-
-
-@pytest.mark.spec("N20")
-def test_three_hundred_seconds_unless_it_is_set(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = [0.0]
-    monkeypatch.setattr("ipyagent.tools.file_change.monotonic", lambda: clock[0])
-    workspace = Workspace(tmp_path)
-    for settings, seconds in (({}, 300.0), ({"previews": Previews(5.0)}, 5.0)):
-        tools = {each.name: each for each in file_tools(workspace, allow_delete=False, **settings)}
-        write = tools["write_file"]
-        assert write.preview is not None
-        for late in (0.0, 0.1):
-            arguments = {"path": "new.txt", "content": str(seconds + late), "mode": "overwrite"}
-            write.preview(**arguments)
-            clock[0] += seconds + late
-            if late:
-                with pytest.raises(ApprovalExpiredError, match=f"too old \\({seconds:g} s\\)"):
-                    write.function(**arguments)
-            else:
-                write.function(**arguments)
 
 
 @pytest.mark.spec("N20")

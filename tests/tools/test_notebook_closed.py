@@ -42,7 +42,7 @@ class Desk:
 
     def __init__(self, root: Path) -> None:
         self.path = root / "n.ipynb"
-        self.tools = NotebookTools(Workspace(root), OpenNotebooks(), 300.0)
+        self.tools = NotebookTools(Workspace(root), OpenNotebooks())
 
     def write(self, text: str | bytes) -> None:
         self.path.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -234,7 +234,7 @@ def test_the_own_notebook_is_never_written_as_a_file(tmp_path: Path):
     desk = Desk(tmp_path)
     desk.write(dumped(notebook(*CELLS), "nbformat's"))
     before = desk.text
-    desk.tools = NotebookTools(Workspace(tmp_path), OpenNotebooks(saved=desk.path), 300.0)
+    desk.tools = NotebookTools(Workspace(tmp_path), OpenNotebooks(saved=desk.path))
     for change in (lambda: desk.edit(0, "x"), lambda: desk.insert("x", index=0)):
         with pytest.raises(PageError, match="needs JupyterLab 4 or Notebook 7 with ipyagent's ext"):
             change()
@@ -244,7 +244,7 @@ def test_the_own_notebook_is_never_written_as_a_file(tmp_path: Path):
 def test_the_own_notebook_is_read_as_it_was_saved_last(tmp_path: Path):
     desk = Desk(tmp_path)
     desk.write(dumped(notebook(*CELLS), "nbformat's"))
-    desk.tools = NotebookTools(Workspace(tmp_path), OpenNotebooks(saved=desk.path), 300.0)
+    desk.tools = NotebookTools(Workspace(tmp_path), OpenNotebooks(saved=desk.path))
     told = desk.tools.read_notebook()
     assert told.startswith("(n.ipynb, as it was saved last, 4 cells)\n\n#0 markdown id=c0\n# A\nb")
     assert "#1 code id=c1 [3]\nx = 1\nx + 6\n-> 7" in told

@@ -49,7 +49,7 @@ def tools(tmp_path: Path, page: MemoryPage) -> NotebookTools:
 
 
 def around(root: Path, where: OpenNotebooks) -> NotebookTools:
-    return NotebookTools(Workspace(root), where, 300.0)
+    return NotebookTools(Workspace(root), where)
 
 
 def sources(page: MemoryPage, path: str | None = None) -> list[str]:

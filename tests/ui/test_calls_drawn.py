@@ -267,6 +267,52 @@ def test_the_question_lists_variables_files_and_the_rest():
     )  # fmt: skip
 
 
+EDIT_OF_CELL = s.Preview(kind="diff", text="@@ -1 +1 @@\n-1\n+2\n", place="cell [3]")
+NEW_CELL = s.Preview(kind="code", text="1", language="python", place="below cell [3]")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "preview", "is_folded"),
+    [
+        ("edit_cell", {"cell": "0b1-id", "source": "2"}, EDIT_OF_CELL, True),
+        ("run_cell", {"cell": "0b1-id"}, NEW_CELL, True),
+        ("insert_cell", {"source": "1"}, NEW_CELL, False),
+    ],
+)
+def test_a_question_names_a_cell_and_folds_its_id_into_what_is_sent(
+    tool: str, arguments: dict[str, Any], preview: s.Preview, is_folded: bool
+):
+    waiting = s.ToolExecution(
+        call=call("c1", tool, arguments),
+        sensitive=True,
+        preview=preview,
+        status="awaiting_approval",
+    )
+    soup = BeautifulSoup(run_html(one_call(waiting)), "html.parser")
+    exact = soup.select_one(".ia-exact")
+    assert (exact is not None) == is_folded
+    if exact:
+        assert '"0b1-id"' in exact.extract().get_text()
+    assert "0b1-id" not in soup.get_text()
+
+
+def names_in(execution: s.ToolExecution) -> list[str]:
+    soup = BeautifulSoup(run_html(one_call(execution)), "html.parser")
+    return [tag.get_text() for tag in soup.select(".ia-name")]
+
+
+def test_a_page_can_open_the_variables_that_are_there_by_their_names():
+    kinds: tuple[Any, ...] = ("created", "changed", "deleted")
+    changes = [s.VariableChange(name=each, change=each, type="int") for each in kinds]
+    odd = s.VariableChange(name="odd\u202e", change="changed", type="int")
+    variables = (*changes, odd)
+    # What would be created is not there yet, what was deleted is not there any more.
+    waiting = asked(rehearsal=REHEARSAL.model_copy(update={"variables": variables}))
+    assert names_in(waiting) == ["changed", "deleted"]
+    ran = done(waiting.call, "", result=s.ToolResult(variables=variables))
+    assert names_in(ran) == ["created", "changed"]
+
+
 def test_changed_cells_are_shown_before_the_decision_and_after_it():
     cells = "-qty[3]  4\n+qty[3]  99"
     change = RATIO.model_copy(update={"summary": "qty: 1 value changed", "cells": cells})

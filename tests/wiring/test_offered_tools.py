@@ -62,7 +62,7 @@ def test_system_prompt_and_tools_cost_few_bytes(lab: Lab, occasion: Occasion, mo
 def test_they_do_so_where_a_page_can_run_cells_too(lab: Lab, tmp_path: Path) -> None:
     namespace = TrackedNamespace(lab.environment.namespace)
     notebooks = OpenNotebooks(folder=tmp_path)
-    run_cell = RunCellTool(namespace, notebooks, lambda job: Future(), 5.0).as_tool()
+    run_cell = RunCellTool(namespace, notebooks, lambda job: Future()).as_tool()
     definitions = [*choose(lab, Occasion(page_is_open=True)), run_cell.definition()]
     assert count_bytes(definitions) <= 6_000
 
@@ -164,7 +164,6 @@ def test_the_built_in_tools_that_rules_know_are_there(lab: Lab, tmp_path: Path) 
         TrackedNamespace(lab.environment.namespace),
         OpenNotebooks(folder=tmp_path),
         lambda job: Future(),
-        5.0,
     )
     tools = [*lab.environment.toolset.build(config), run_cell.as_tool()]
     assert {each.name for each in tools} >= BUILT_IN_TOOLS

@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { PanelState } from '../lab/panel';
 import { countWaiting, PanelView } from '../lab/panelView';
 import type { Asked, Blocks, Drawn, Overview, PendingApproval, RowButton } from '../protocol';
+import { host } from '../view/host';
 import { askAbout, APPROVAL, callHtml, formOf, plan } from './story';
 
 const actions = {
@@ -12,12 +13,12 @@ const actions = {
   resume: vi.fn(),
   chooseModel: vi.fn(),
   startConversation: vi.fn(),
-  describe: vi.fn(),
   find: vi.fn(),
   ask: vi.fn(),
   insertExample: vi.fn(),
   notify: vi.fn()
 };
+const describeVariable = vi.fn<NonNullable<typeof host.describe>>();
 let view: PanelView;
 
 /** The rows of a section, as the kernel draws them: `ipyagent.ui.panel`. */
@@ -107,6 +108,7 @@ const GONE = { cells: new Set<string>() };
 
 beforeEach(() => {
   vi.clearAllMocks();
+  host.describe = describeVariable;
   view = new PanelView(actions, document.createElement('div'));
   const page = document.createElement('div');
   page.tabIndex = -1;
@@ -342,29 +344,41 @@ describe('a variable', () => {
     }
     fold.open = true;
     fold.dispatchEvent(new Event('toggle'));
-    await vi.waitFor(() => expect(actions.describe).toHaveBeenCalled());
+    await vi.waitFor(() => expect(describeVariable).toHaveBeenCalled());
     return fold;
   };
 
   it('shows its description when it is opened', async () => {
-    actions.describe.mockResolvedValue('<pre><code>3 rows</code></pre><script>1</script>');
+    describeVariable.mockResolvedValue('<pre><code>3 rows</code></pre><script>1</script>');
     show({ panel: variable('r1') });
-    expect(actions.describe).not.toHaveBeenCalled();
+    expect(describeVariable).not.toHaveBeenCalled();
     const fold = await open();
-    expect(actions.describe).toHaveBeenCalledWith('x');
+    expect(describeVariable).toHaveBeenCalledWith(fold.querySelector('.ipyagent-head'), 'x');
     await vi.waitFor(() => expect(fold.textContent).toBe('x3 rows'));
     expect(fold.querySelector('script')).toBeNull();
   });
 
   it('is described again when a run has changed it', async () => {
-    actions.describe.mockResolvedValueOnce('3 rows').mockResolvedValue('4 rows');
+    describeVariable.mockResolvedValueOnce('3 rows').mockResolvedValue('4 rows');
     show({ panel: variable('r1') });
     const fold = await open();
     show({ panel: variable('r1') });
-    expect(actions.describe).toHaveBeenCalledOnce();
+    expect(describeVariable).toHaveBeenCalledOnce();
     show({ panel: variable('r2') });
     await vi.waitFor(() => expect(fold.textContent).toBe('x4 rows'));
     expect(fold.open).toBe(true);
+  });
+
+  it('is as the kernel described it last: an earlier reply may come later', async () => {
+    const replies: ((html: string) => void)[] = [];
+    describeVariable.mockImplementation(() => new Promise(reply => replies.push(reply)));
+    show({ panel: variable('r1') });
+    const fold = await open();
+    show({ panel: variable('r2') });
+    replies[1]('4 rows');
+    replies[0]('3 rows');
+    await Promise.all(describeVariable.mock.results.map(({ value }) => value as unknown));
+    expect(fold.textContent).toBe('x4 rows');
   });
 });
 

@@ -3,7 +3,8 @@ import { CodeExtractorsManager } from '@jupyterlab/lsp/lib/extractors/manager';
 import { VirtualDocument } from '@jupyterlab/lsp/lib/virtual/document';
 import { describe, expect, it, test } from 'vitest';
 
-import { hasFailed, inMention, isPrompt, promptAbout, withoutPrompts } from '../lab/prompts';
+import { hasFailed, isPrompt, promptAbout, withoutPrompts } from '../lab/prompts';
+import { findMention } from '../view/names';
 
 describe('a prompt', () => {
   it.each([
@@ -36,14 +37,14 @@ describe('a mention', () => {
   it.each(['@', 'why did @', 'why did @sal', '(@data/sales.csv', '@größe'])(
     'is being typed in %j',
     before => {
-      expect(inMention(before)).toBe(true);
+      expect(findMention(before)).not.toBeNull();
     }
   );
 
   it.each(['', 'why', 'me@example', 'josé@example', '@@', '@sales drop', '@sales,'])(
     'is not being typed in %j',
     before => {
-      expect(inMention(before)).toBe(false);
+      expect(findMention(before)).toBeNull();
     }
   );
 });

@@ -94,6 +94,7 @@ function askBelow(links: Links, from: Element, prompt: string, isModelKept: bool
   const first = `%%agent${lasting.filter(each => isModelKept || !MODEL.test(each)).join('')}`;
   void load(panel, links.of(panel));
   void runBelow({ panel, index: index - 1 }, `${first}\n${prompt}`);
+  inserted.add(cellIds(panel)[index]);
 }
 
 /** Run the cell with `from` again, with the model; return what became of it. */
@@ -109,6 +110,13 @@ async function runAgain(links: Links, from: Element, isFresh: boolean): Promise<
   void load(panel, link);
   runCells(panel, [cell.model.id]);
   return 'Asking the model';
+}
+
+/** Run cells that a run has changed, as far as they are there. */
+function runChanged(links: Links, from: Element, ids: readonly string[]): void {
+  if (runCells(findBelow(links, from).panel, ids) === 0) {
+    throw new Error('None of these cells is left');
+  }
 }
 
 /** Everything of ours in a cell: its card, proposals. */
@@ -196,7 +204,7 @@ export function serveCards(links: Links): void {
   host.insertCells = (...asked) => problemOf(() => insertBelow(links, ...asked));
   host.askBelow = (...asked) => problemOf(() => askBelow(links, ...asked));
   host.runAgain = (...asked) => runAgain(links, ...asked).catch(String);
-  host.runCells = (from, ids) => problemOf(() => runCells(findBelow(links, from).panel, ids));
+  host.runCells = (from, ids) => problemOf(() => runChanged(links, from, ids));
   host.freeze = async (from, runId) => {
     const link = linkOf(links, from);
     const reply = await link?.ask<{ cells: NewCell[] } | null>('freeze', { run_id: runId });
@@ -204,6 +212,15 @@ export function serveCards(links: Links): void {
   };
   host.undo = (from, runId, isDry) =>
     linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry });
+  host.describe = async (from, name) => {
+    const link = linkOf(links, from) ?? links.current;
+    const reply = await link?.ask<{ html?: string; problem?: string }>('variable', { text: name });
+    return reply?.html ?? reply?.problem ?? NO_CONNECTION;
+  };
+  host.complete = async (from, text) => {
+    const reply = await linkOf(links, from)?.ask<{ names: string[] } | null>('complete', { text });
+    return reply?.names ?? [];
+  };
   host.chooseModel = from => chooseModel(linkOf(links, from));
 }
 

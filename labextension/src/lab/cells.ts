@@ -106,10 +106,14 @@ export async function runBelow({ panel, index }: Place, source: string): Promise
   await runCurrent(panel);
 }
 
-/** Run the code cells with these ids, in the notebook's order. */
-export function runCells({ content, sessionContext }: NotebookPanel, ids: readonly string[]): void {
+/** Run the code cells with these ids, in the notebook's order; return their number. */
+export function runCells(
+  { content, sessionContext }: NotebookPanel,
+  ids: readonly string[]
+): number {
   const cells = content.widgets.filter(({ model }) => isCode(model) && ids.includes(model.id));
   void NotebookActions.runCells(content, cells, sessionContext);
+  return cells.length;
 }
 
 /** Run the current cell; warn if it was dropped, because a cell that it waited for failed. */
@@ -119,7 +123,7 @@ export async function runCurrent(panel: NotebookPanel): Promise<void> {
   const hasRun = await NotebookActions.run(content, sessionContext);
   const isKept = !hasRun && cell !== null && !cell.isDisposed;
   if (isKept && isCode(cell.model) && cell.model.executionCount === null) {
-    const callback = (): void => runCells(panel, [cell.model.id]);
+    const callback = (): void => void runCells(panel, [cell.model.id]);
     const run = { label: 'Run it', caption: 'Run the cell now', callback };
     const text = 'The new cell did not run: one that ran before it failed or was stopped.';
     Notification.warning(text, { autoClose: false, actions: [run] });

@@ -10,11 +10,12 @@ import {
 } from '@jupyterlab/completer';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 
+import { findMention } from '../view/names';
 import { PANEL } from './approvals';
 import { forEachCodeCell } from './cells';
 import type { Links } from './links';
 import type { Panel } from './panel';
-import { inMention, isPrompt } from './prompts';
+import { isPrompt } from './prompts';
 import type { Settings } from './settings';
 
 /** Above JupyterLab's own providers: 550 is the kernel's, 500 the words of the cell. */
@@ -182,7 +183,7 @@ class Mentions {
       return null;
     }
     const { line, column } = editor.getCursorPosition();
-    const isMention = inMention(editor.getLine(line)?.slice(0, column) ?? '');
+    const isMention = findMention(editor.getLine(line)?.slice(0, column) ?? '') !== null;
     return isMention ? ((isField ? this.panel : this.links.panel)?.id ?? null) : null;
   }
 }

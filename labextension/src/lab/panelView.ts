@@ -4,7 +4,7 @@ import type {
   Asked,
   Blocks,
   Drawn,
-  Head,
+  Head as Shown,
   Overview,
   PendingApproval,
   Row,
@@ -13,11 +13,11 @@ import type {
 import { Card } from '../view/card';
 import { Child, h, Slot } from '../view/dom';
 import { requestButton } from '../view/followUp';
+import { Head } from '../view/head';
 import { button, field } from '../view/form';
 import { keep, place } from '../view/morph';
 import { FormPart, Makers, Part } from '../view/own';
 import { reveal } from '../view/reveal';
-import { sanitizeCard } from '../view/sanitize';
 import type { PanelActions, PanelState } from './panel';
 
 const NO_RUN = { decide: () => undefined, send: () => undefined };
@@ -105,7 +105,7 @@ export class PanelView {
     return {
       ...rows,
       asked: key => new PanelForm(this.actions, this.whole.get(key)),
-      head: () => new HeadPart(this.actions),
+      head: () => new HeadPart(),
       search: () => new SearchPart(this.actions, new Card(NO_RUN, rows))
     };
   }
@@ -188,30 +188,27 @@ class RowPart implements Part<Row> {
 }
 
 /** The description of a variable, while its row is open. */
-class HeadPart implements Part<Head> {
-  readonly element = keep(h('div', { class: 'ipyagent-head' }));
+class HeadPart implements Part<Shown> {
+  readonly element: HTMLElement;
 
+  private head = new Head();
   private known = '';
 
-  constructor(private actions: PanelActions) {}
+  constructor() {
+    this.element = this.head.element;
+  }
 
-  update(head: Head, block: HTMLElement): void {
+  update(shown: Shown, block: HTMLElement): void {
     const fold = block.querySelector('details');
     if (fold === null) {
       return;
     }
     place(this.element, fold);
-    fold.ontoggle = () => void this.show(head.name, fold);
-    if (this.known !== head.run_id) {
-      this.known = head.run_id;
-      void this.show(head.name, fold);
-    }
-  }
-
-  private async show(name: string, fold: HTMLDetailsElement): Promise<void> {
-    if (fold.open) {
-      const html = await this.actions.describe(name);
-      this.element.replaceChildren(sanitizeCard(html));
+    const show = (): unknown => fold.open && void this.head.show(shown.name);
+    fold.ontoggle = show;
+    if (this.known !== shown.run_id) {
+      this.known = shown.run_id;
+      show();
     }
   }
 }

@@ -171,8 +171,8 @@ export class Reminder {
   }
 }
 
-/** Return whether the panel is open, and lists an approval. */
+/** Return whether the panel lists an approval, and that is in sight. */
 function isListed({ link }: Waiting, links: Links): boolean {
-  const rows = document.querySelector(`#${PANEL} .ia-section-asked > .ia-rows`);
-  return link === links.current && rows !== null && rows.getClientRects().length > 0;
+  const rows = document.querySelector<HTMLElement>(`#${PANEL} .ia-section-asked > .ia-rows`);
+  return link === links.current && rows !== null && isInSight(rows);
 }

@@ -7,7 +7,7 @@ import { reuse, typeset } from './formulas';
 import { appendText, arrange, isKept, keep, morph } from './morph';
 import { Connection, makersFor, Own, Part } from './own';
 import { sanitizeCard, sanitizeText } from './sanitize';
-import { serveNumbers } from './trace';
+import { serveLinks } from './trace';
 
 /** The key of a block of a text: it is replaced as a whole. */
 const TEXT = /\/x\/\d+$/;
@@ -37,7 +37,7 @@ export class Card implements RunView {
     private makers = makersFor(run)
   ) {
     serveListings(this.element);
-    serveNumbers(this.element);
+    serveLinks(this.element);
     this.unsubscribe = run.subscribe?.(this);
   }
 

@@ -1,6 +1,7 @@
 /** Draws the HTML of a card as a page can: with names, roles, and buttons. */
 import { listing } from './copy';
 import { h } from './dom';
+import { host } from './host';
 import { linkNumber } from './trace';
 
 /** The names by which scripts find the parts of a card. */
@@ -48,9 +49,18 @@ export function dress(root: DocumentFragment, number: number): void {
     glyph.ariaLabel = glyph.title;
     glyph.ariaHidden = String(glyph.title === '');
   });
+  if (host.describe !== null) {
+    select('.ia-name').forEach(nameVariable);
+  }
   select('pre, .ia-display').forEach(box => (box.tabIndex = 0));
   select(SPOKEN).forEach(each => (each.ariaLive = 'polite'));
   select('details[open]').forEach(fold => (fold.dataset.open = ''));
+}
+
+/** Make the name of a variable a button, in a line that has another action. */
+function nameVariable(name: HTMLElement): void {
+  Object.assign(name, { role: 'button', tabIndex: 0, title: `Show ${name.textContent}` });
+  name.dataset.lmSuppressShortcuts = 'true';
 }
 
 function dressCard(card: HTMLElement): void {

@@ -2,6 +2,7 @@
 import { h, setText } from './dom';
 import { button, promptField } from './form';
 import { host } from './host';
+import { nameList } from './names';
 import { withInlineCode } from './reveal';
 
 /** The explorer’s words above a list of requests, and around a single one. */
@@ -34,7 +35,7 @@ export class FollowUpView {
   constructor() {
     this.element.dataset.lmSuppressShortcuts = 'true';
     if (host.askBelow !== null) {
-      this.element.append(this.input, this.problem);
+      this.element.append(this.input, nameList(this.input), this.problem);
     }
   }
 

@@ -30,6 +30,10 @@ interface Host {
   runAgain: ((from: Element, isFresh: boolean) => Promise<string>) | null;
   /** Runs these cells of the notebook with this element; returns null, or why it cannot. */
   runCells: ((from: Element, ids: readonly string[]) => string | null) | null;
+  /** Returns the description of a variable of the kernel as HTML. */
+  describe: ((from: Element, name: string) => Promise<string>) | null;
+  /** Returns names with which a mention may go on; none without a connection. */
+  complete: ((from: Element, mention: string) => Promise<readonly string[]>) | null;
   /** Lets the user choose the model of the next prompts; returns whether one was chosen. */
   chooseModel: ((from: Element) => Promise<boolean>) | null;
   /**
@@ -47,6 +51,8 @@ export const host: Host = {
   askBelow: null,
   runAgain: null,
   runCells: null,
+  describe: null,
+  complete: null,
   chooseModel: null,
   undo: null
 };

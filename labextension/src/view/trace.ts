@@ -1,4 +1,5 @@
 /** Numbers of an answer lead to the calls whose results they come from, by their titles. */
+import { openVariable } from './head';
 
 const PLACE = /, step (\d+)(?:, call (\d+))?, line \d+/;
 
@@ -11,16 +12,22 @@ export function linkNumber(number: HTMLElement): void {
   }
 }
 
-/** Serve the numbers in a card: a click or Enter goes to the call, and opens it. */
-export function serveNumbers(root: HTMLElement): void {
-  root.addEventListener('click', ({ target }) => {
+/** Serve numbers and names in a card: a click or Enter opens the call, or the variable. */
+export function serveLinks(root: HTMLElement): void {
+  const press = (event: Event): void => {
+    const target = event.target as Element;
+    if (follow(target) || openVariable(target)) {
+      event.preventDefault(); // the line around it, or that has the focus now, would be pressed
+    }
+  };
+  root.addEventListener('click', event => {
     if (getSelection()?.isCollapsed !== false) {
-      follow(target as Element);
+      press(event);
     }
   });
   root.addEventListener('keydown', event => {
-    if (event.key === 'Enter' && follow(event.target as Element)) {
-      event.preventDefault(); // the line that has the focus now would be pressed by it
+    if (event.key === 'Enter') {
+      press(event);
     }
   });
 }

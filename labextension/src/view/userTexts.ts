@@ -4,6 +4,7 @@ import type { Steering, Unsent } from '../protocol';
 import { h, Slot } from './dom';
 import { button, promptField } from './form';
 import { keep, place } from './morph';
+import { nameList } from './names';
 import type { Part } from './own';
 import { reveal } from './reveal';
 
@@ -67,7 +68,8 @@ export class SayPart implements Part<Steering> {
 
   constructor(private send: (message: ToRun) => void) {
     const suppressed = { 'data-lm-suppress-shortcuts': 'true' };
-    this.element = keep(h('div', suppressed, this.problem.element, this.input));
+    const parts = [this.problem.element, this.input, nameList(this.input)];
+    this.element = keep(h('div', suppressed, ...parts));
   }
 
   update({ placeholder, problem }: Steering, block: HTMLElement): void {

@@ -18,12 +18,21 @@ from typing import NoReturn, Protocol
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.agent.event_stream import EventStream
 from ipyagent.agent.policy import CallPolicy
+from ipyagent.errors import ApprovalExpiredError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.outputs import RECENT, PartialOutput, Recent
 from ipyagent.kernel.threads import MainThread, Post, logs_of
 from ipyagent.plaintext import strip_escapes
 from ipyagent.redaction import Redactor
-from ipyagent.schema import STANDARD, Rehearsal, Run, ToolExecution, ToolResult, ToolStatus
+from ipyagent.schema import (
+    STANDARD,
+    Rehearsal,
+    Run,
+    ToolCall,
+    ToolExecution,
+    ToolResult,
+    ToolStatus,
+)
 from ipyagent.schema.results import SO_FAR
 from ipyagent.tools.base import Tool, Toolbox, Where, is_built_in
 from ipyagent.tools.rehearsed import RehearsalContext
@@ -217,8 +226,27 @@ class ToolContext:
     """Returns the signature of a call that the user approved."""
     recorded: Mapping[str, ToolExecution] = field(default_factory=dict)
     """The results of calls that a replay does not repeat, by the ids of the calls."""
+    edit_seconds: float = 300.0
+    """Seconds from an approval until its call must have begun."""
     planning: bool = False
     """True if calls are steps of a plan, so that one may depend on what another will have made."""
+
+    async def wait_for(
+        self, earlier: list[asyncio.Future[None]] | None, call: ToolCall, *, is_asked: bool
+    ) -> None:
+        """Wait for the changes before a call, which was approved now, if that was asked.
+
+        Raises ApprovalExpiredError if that took too long.
+        """
+        loop = asyncio.get_running_loop()
+        approved_at = loop.time()
+        if earlier:
+            await asyncio.wait(earlier)
+        if is_asked and loop.time() - approved_at > self.edit_seconds:
+            raise ApprovalExpiredError(
+                f"{call.name}: approved more than {self.edit_seconds:g} s ago, so nothing was "
+                "done; call it again"
+            )
 
     def hide_secrets(self, execution: ToolExecution) -> ToolExecution:
         """Return the call without secrets, as the user is asked about it."""

@@ -236,7 +236,7 @@ class WorkspaceConfig(Section):
     allow_delete: bool = False
     """Whether delete_file works at all; even then it asks."""
     edit_seconds: PositiveFloat = 300.0
-    """Seconds for which the preview of a change can be approved."""
+    """Seconds from the approval of a change until it must have begun."""
 
 
 class MCPServerConfig(Section):

@@ -19,7 +19,9 @@ from IPython.core.completer import SimpleCompletion
 
 from ipyagent import config
 from ipyagent.agent.prompts import MENTION
+from ipyagent.json_types import JsonDict
 from ipyagent.kernel.namespace import ShellNamespace, rank_names
+from ipyagent.kernel.pages import Message
 from ipyagent.llm.destinations import SCRIPTED, list_models
 from ipyagent.magic import cells, commands
 from ipyagent.magic.notebook import Notebook, notebook
@@ -36,6 +38,9 @@ log = logging.getLogger("ipyagent")
 
 Completed = tuple[str, list[SimpleCompletion]]
 """The text before the cursor that completions replace, and the completions."""
+
+NAMES = 8
+"""Names that a page lists below a field."""
 
 MOST = 100
 """Variables, and files, in one answer."""
@@ -55,6 +60,12 @@ def complete(where: str, text: str) -> Completed:
     """Return completions at the end of `text`, in a cell's `body` or `options`, or on a `line`."""
     places = {"body": _in_body, "options": _in_options, "line": _on_line}
     return places[where](notebook(), text)
+
+
+def complete_for_page(message: Message) -> JsonDict:
+    """Return names of variables and files with which a mention may go on."""
+    _, found = complete("body", str(message.get("text")))
+    return {"names": [each.text for each in found[:NAMES]]}
 
 
 # -- prompts

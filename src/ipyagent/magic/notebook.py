@@ -14,7 +14,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
 
@@ -418,6 +419,9 @@ class ModelChoice:
 ENDING_SECONDS = 2
 """How long a cell may take to end once its run is drawn as finished."""
 
+_COMPLETIONS = "ipyagent.magic.completions"
+"""It imports this module."""
+
 
 class Notebook:
     """The parts that `%%agent` cells of one kernel share; `pages` is None outside of a kernel."""
@@ -434,6 +438,7 @@ class Notebook:
             answers = {
                 "undo": self._undo_for_page,
                 "variable": self._describe_for_page,
+                "complete": lambda message: import_module(_COMPLETIONS).complete_for_page(message),
                 "requests": self._suggest_for_page,
                 "freeze": self._freeze_for_page,
                 "session": self._change_session_for_page,
@@ -517,10 +522,18 @@ class Notebook:
 
     def _describe_for_page(self, message: Message) -> JsonDict:
         """Return what a model would read of a variable: it computes nothing."""
-        name = str(message.get("text"))
+        job = partial(self._describe, str(message.get("text")))
+        main = self.pages.desk.between_calls() if self.pages else None
+        if main is not None:
+            with suppress(TimeoutError):
+                found: JsonDict = main.post(job).result(ENDING_SECONDS)
+                return found
         with self._between_cells():
-            known = self.environment.namespace.variables()
-            text = describe(name, known[name], detail=True) if name in known else "It is gone."
+            return job()
+
+    def _describe(self, name: str) -> JsonDict:
+        known = self.environment.namespace.variables()
+        text = describe(name, known[name], detail=True) if name in known else "It is gone."
         return {"html": pre(text)}
 
     def _suggest_for_page(self, _message: Message) -> JsonDict:

@@ -1,4 +1,4 @@
-"""A change of one file, its complete diff, and previews: valid for one run, a while, that file.
+"""A change of one file, its complete diff, and previews: valid for one run, that file.
 
 Checkpoints hold the contents of files before the agent changed them, for undo.
 """
@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from operator import eq
 from stat import S_IMODE
-from time import monotonic, time
+from time import time
 
 from ipyagent.digests import digest_content
-from ipyagent.errors import AgentError, ApprovalExpiredError, PathValidationError
+from ipyagent.errors import AgentError, PathValidationError
 from ipyagent.plaintext import human_size, spell
 from ipyagent.schema import FileChange
 from ipyagent.tools.text_encoding import (
@@ -148,15 +148,11 @@ def _mark_missing_newline(line: str) -> str:
 
 
 class Previews:
-    """Previews that may be run within `seconds`.
+    """Previews of calls, kept in memory: calls that wait for an answer end with the kernel too."""
 
-    They are kept in memory: calls that wait for an answer end with the kernel as well.
-    """
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._previews: dict[str, list[tuple[str | None, float]]] = {}
-        """The digest of the file that was shown (None: there was none) and the time, by calls."""
+    def __init__(self) -> None:
+        self._previews: dict[str, list[str | None]] = {}
+        """The digests of the files that were shown (None: there was none), by calls."""
         self._lock = threading.Lock()
 
     def clear(self) -> None:
@@ -167,30 +163,21 @@ class Previews:
     def add(self, call: str, before: bytes | None) -> None:
         """Remember the preview of a call, by the digest of its arguments, and what it changes."""
         with self._lock:
-            shown = self._previews.setdefault(call, [])
-            shown.append((digest_content(before), monotonic()))
+            self._previews.setdefault(call, []).append(digest_content(before))
 
     def consume(self, call: str, path: str, current: bytes | None) -> None:
-        """Use up the preview of a call; raises AgentError if it is no longer valid.
+        """Use up the preview of a call; raises AgentError if the file has changed since.
 
         `current` is the content of the file. A call without a preview passes: nobody was asked.
         """
         with self._lock:
-            previews = self._previews.get(call)
+            shown = self._previews.get(call)
             # The newest: an older one belongs to a call that was denied.
-            preview = previews.pop() if previews else None
-        if preview is None:
-            return
-        digest, shown_at = preview
-        if monotonic() - shown_at > self._seconds:
-            raise ApprovalExpiredError(
-                f"{spell(path)}: the preview is too old ({self._seconds:g} s), so nothing was "
-                "done; call it again"
-            )
-        if digest != digest_content(current):
-            raise PathValidationError(
-                f"{spell(path)}: changed since preview, so nothing was done; read it and call again"
-            )
+            if not shown or shown.pop() == digest_content(current):
+                return
+        raise PathValidationError(
+            f"{spell(path)}: changed since preview, so nothing was done; read it and call again"
+        )
 
 
 _FOLDER = "checkpoints"

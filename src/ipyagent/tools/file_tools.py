@@ -39,8 +39,6 @@ from ipyagent.tools.text_encoding import (
 )
 from ipyagent.tools.workspace import Workspace
 
-EDIT_SECONDS = 300.0
-
 WriteMode = Literal["overwrite", "append"]
 MakeChange = Callable[..., Change]
 """Computes a change from the path, the current content, and a call's other arguments."""
@@ -52,9 +50,9 @@ PathCheck = Callable[[str], object]
 class FileEditTools:
     """The tools that change files.
 
-    A preview is remembered until its call runs. If the file has changed in between, or the preview
-    is older than `edit_seconds`, the call fails: nobody approved its present effect. Only an
-    approved call runs; no tool lets a model approve one.
+    A preview is remembered until its call runs. If the file has changed in between, the call
+    fails: nobody approved its present effect. Only an approved call runs; no tool lets a model
+    approve one.
     """
 
     def __init__(
@@ -62,14 +60,13 @@ class FileEditTools:
         workspace: Workspace,
         *,
         allow_delete: bool,
-        edit_seconds: float = EDIT_SECONDS,
         check: PathCheck = lambda path: None,
         previews: Previews | None = None,
     ) -> None:
         self._workspace = workspace
         self._allow_delete = allow_delete
         self._check = check
-        self.previews = previews or Previews(edit_seconds)
+        self.previews = previews or Previews()
         self._checkpoints = Checkpoints(workspace)
 
     def tools(self) -> Iterator[Tool]:

@@ -62,9 +62,9 @@ class NotebookTools:
     A preview is remembered until its call runs, as for files.
     """
 
-    def __init__(self, workspace: Workspace, desktop: OpenNotebooks, edit_seconds: float) -> None:
+    def __init__(self, workspace: Workspace, desktop: OpenNotebooks) -> None:
         self._workspace, self._desktop = workspace, desktop
-        self._previews = Previews(edit_seconds)
+        self._previews = Previews()
         self._inserted: dict[str, set[str]] = {}
         self._shown: dict[str, CellRef] = {}
         """The cells that previews have shown: others may have been inserted above since."""
@@ -359,11 +359,9 @@ _NESTED = re.compile(r"^\s*%%agent\b", re.MULTILINE)
 class RunCellTool:
     """The tool. It asks the page from a pool: the answer needs the main thread, which is busy."""
 
-    def __init__(
-        self, namespace: TrackedNamespace, desktop: OpenNotebooks, post: Post, edit_seconds: float
-    ) -> None:
+    def __init__(self, namespace: TrackedNamespace, desktop: OpenNotebooks, post: Post) -> None:
         self._namespace, self._desktop, self._post = namespace, desktop, post
-        self._previews = Previews(edit_seconds)
+        self._previews = Previews()
 
     def as_tool(self) -> Tool:
         """Return run_cell."""

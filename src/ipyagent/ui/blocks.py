@@ -396,7 +396,13 @@ def verdict_html(verdict: str) -> str:
 
 
 def _chip(change: transcript.EffectLine) -> str:
-    return element("code", f"chip ia-{change.change}", escape(change.text))
+    return element("code", f"chip ia-{change.change}", _change_text(change))
+
+
+def _change_text(line: transcript.EffectLine) -> str:
+    """Return the text of a change, in which a page can open the variable."""
+    name = element("span", "name", escape(line.variable))
+    return name + escape(line.text.removeprefix(line.variable))
 
 
 def _call_body(call: transcript.Call, name: str) -> str:
@@ -463,7 +469,7 @@ def _effects(effects: transcript.Effects, *, with_media: bool = False) -> str:
 def _effect(line: transcript.EffectLine, tag: str = "li") -> str:
     change = "" if line.change == "other" else f'<b class="ia-{line.change}">{line.change}</b> '
     diff = diff_html(line.diff) if line.diff else ""
-    return f"<{tag}>{change}{escape(line.text)}{diff}</{tag}>"
+    return f"<{tag}>{change}{_change_text(line)}{diff}</{tag}>"
 
 
 def _all_media(media: Iterable[transcript.Media]) -> str:

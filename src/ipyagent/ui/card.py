@@ -140,6 +140,7 @@ class NotebookView:
         self.prompt = InputAsker(cell.main, approvals, print_approval)
         self.transient = {"display_id": uuid.uuid4().hex}
         self.card.feed.display_id = self.transient["display_id"]
+        self.card.feed.main = cell.main
         data = self.card.widget._repr_mimebundle_()
         data = data[0] if isinstance(data, tuple) else data
         publish_display_data(

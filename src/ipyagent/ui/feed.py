@@ -24,6 +24,7 @@ from ipyagent import schema
 from ipyagent.agent.approvals import Approvals
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
+from ipyagent.kernel.threads import MainThread
 from ipyagent.ui.live_blocks import LiveBlocks
 from ipyagent.ui.questions import parse_click
 from ipyagent.ui.transcribe.run import Live, Transcriber, list_asked_by
@@ -45,6 +46,8 @@ class Feed:
         self.approvals, self.stop = approvals, stop
         self.cell_id = cell_id
         """The notebook's cell in which the run is drawn."""
+        self.main: MainThread | None = None
+        """Runs jobs between the calls of the run."""
         self.display_id = ""
         """The id under which it is displayed, by which Jupyter finds it again."""
         self.number: int | None = None

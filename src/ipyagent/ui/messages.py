@@ -69,8 +69,9 @@ class Asked(Model):
 class PendingApproval(Model):
     """A waiting decision about a call or a whole plan; `about` names it in a word.
 
-    `html` is the call or the plan in full, `change` what would become of a cell, or "". A plan that
-    no cell asks about has no calls that could be edited.
+    `html` is the call or the plan in full, `change` what would become of a cell, or "", `inserted`
+    the ids of the cells that the run has inserted. A plan that no cell asks about has no calls that
+    could be edited.
     """
 
     approval_id: str
@@ -448,8 +449,8 @@ class Ask(Model):
     Or it asks to take a run back; with `dry_run`, only what that would do. Or for the models, once
     `model` answers the next prompts; or for requests that fit the variables and files; or for the
     run as plain cells. Or it says that the cell, which it runs next, asks the model. Or for the
-    variable called `text`, or the sessions with it. Or it goes on with the session `text`, or with
-    a new one.
+    variable called `text`, names with which that goes on, or the sessions with it. Or it goes on
+    with the session `text`, or with a new one.
     """
 
     type: Literal["ask"] = "ask"
@@ -462,6 +463,7 @@ class Ask(Model):
         "freeze",
         "fresh",
         "variable",
+        "complete",
         "sessions",
         "session",
     ] = "bundle"

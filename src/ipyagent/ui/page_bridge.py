@@ -22,6 +22,8 @@ page → kernel   {type: "follow", run_id}              draw this run too, from 
                                                       the cell, which runs next, asks the model: {}
                 {type: "ask", id, what: "variable", text}
                                                       the description of a variable: {html}
+                {type: "ask", id, what: "complete", text}
+                                                      names with which a mention goes on: {names}
                 {type: "ask", id, what: "sessions", text}
                                                       sessions with that text: {set, order}
                 {type: "ask", id, what: "session", text}
@@ -45,6 +47,7 @@ from ipyagent.agent.session.session import Session
 from ipyagent.errors import AgentError, SessionError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import Message, Page, Pages
+from ipyagent.kernel.threads import MainThread
 from ipyagent.plaintext import seconds
 from ipyagent.schema.runs import progress
 from ipyagent.store.journal import Journal
@@ -60,7 +63,7 @@ from ipyagent.ui.transcribe.run import (
     transcribe_todos,
 )
 from ipyagent.ui.transcribe.step import transcribe_plan
-from ipyagent.ui.transcript import Plan
+from ipyagent.ui.transcript import Plan, Proposal
 
 RUNS, VARIABLES = 50, 100
 """How many of each are listed, the newest."""
@@ -285,11 +288,25 @@ def _approvals(feed: Feed) -> Iterator[messages.PendingApproval]:
                 about=about,
                 html=call_html(call),
                 asked=asked_call(call),
-                proposal=call.proposal,
+                proposal=call.proposal and _stay_below(call.proposal, feed.run),
                 change=change_html(call) if call.proposal else "",
             )
     if plan := transcript.plan:
         yield from _asked_plan(plan, feed.run.id, feed.cell_id)
+
+
+def _stay_below(proposal: Proposal, run: schema.Run) -> Proposal:
+    """Return the proposal of a new cell below those that the run has inserted there since."""
+    if (here := proposal.place).side != "after":
+        return proposal
+    columns: dict[str, list[str]] = {}
+    for each in run.executions:
+        place, made = each.preview and each.preview.cell, each.result and each.result.cell
+        if place and made and place.side == "after":
+            columns[made] = columns.setdefault(place.cell_id, [])
+            columns[made].append(made)
+    below = columns.get(here.cell_id, [here.cell_id])[-1]
+    return proposal.model_copy(update={"place": here.model_copy(update={"cell_id": below})})
 
 
 def _waiting(run: schema.Run | None, live: Container[str]) -> messages.PendingApproval | None:
@@ -384,6 +401,11 @@ class PageBridge:
         if feed in self._feeds:
             self._feeds.remove(feed)
             self.publish_soon()
+
+    def between_calls(self) -> MainThread | None:
+        """Return what runs jobs between the calls of a run that is on; None without one."""
+        mains = (feed.main for feed in self._feeds)
+        return next((each for each in mains if each and not each.closed), None)
 
     def draw_sessions(self, session: Session | None, found: OverviewContext) -> JsonDict:
         """Return sessions that were found as blocks, beside the current one."""

@@ -124,7 +124,7 @@ class CallRequest(Model):
     """The full request of a call.
 
     `arguments` are all of them, `shown` those that the preview does not show. `is_exact_folded`: a
-    diff shows some of them in other words.
+    diff or the name of a cell shows some of them in other words.
     """
 
     arguments: JsonDict
@@ -147,11 +147,15 @@ class Result(Model):
 
 
 class EffectLine(Model):
-    """One thing that a call would change, in words; a file perhaps with its diff."""
+    """One thing that a call would change, in words; a file perhaps with its diff.
+
+    `variable` is the name with which the text begins, of a variable that can be described.
+    """
 
     change: Change
     text: str
     diff: str = ""
+    variable: str = ""
 
 
 class Effects(Model):

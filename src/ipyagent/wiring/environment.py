@@ -410,7 +410,7 @@ class Environment:
 
     def _ask_page(self, job: Callable[[NotebookTools], T]) -> T:
         """Run a job that needs a page: not on the main thread, where the answer may come."""
-        tools = NotebookTools(self.workspace, self.toolset.open_notebooks(), 0)
+        tools = NotebookTools(self.workspace, self.toolset.open_notebooks())
         with ThreadPoolExecutor(1, thread_name_prefix="ipyagent-undo") as pool:
             return pool.submit(job, tools).result()
 

@@ -128,7 +128,7 @@ class RunTask:
         )
         self.size = ModelSize()
         notebooks = environment.toolset.open_notebooks() if request.about else None
-        self.about = NotebookTools(workspace, notebooks, 0) if notebooks else None
+        self.about = NotebookTools(workspace, notebooks) if notebooks else None
         self.prompt = self.redactor.text(request.prompt)
         self.notes += self.toolbox.notices
 
@@ -330,6 +330,7 @@ class RunTask:
             watch=self.environment.toolset.track().watch,
             rehearsal=self._create_rehearsal_context(),
             sign=self.signer.sign,
+            edit_seconds=self.request.config.workspace.edit_seconds,
             max_chars=SHORT_RESULT if self._has_small_set or self.size.has_short_window else None,
         )
 
@@ -377,11 +378,8 @@ class RunTask:
         hidden_notices = () if self.prompt == self.request.prompt else (HIDDEN_FROM_PROMPT,)
         own = (*self.request.notices, *self.notes, *self.folder_permissions.notices())
         standing = (*own, *imports.shadowing_notices())
-        return (
-            *self.request.one_time_notices,
-            *self.session.take_notices(standing),
-            *hidden_notices,
-        )
+        lasting = self.session.take_notices(standing)
+        return (*self.request.one_time_notices, *lasting, *hidden_notices)
 
 
 @without_interrupts

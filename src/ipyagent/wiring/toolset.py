@@ -116,10 +116,9 @@ class Toolset:
     ) -> Iterator[Tool]:
         if not config.tools.notebook:
             return
-        seconds = config.workspace.edit_seconds
-        yield from NotebookTools(self.workspace, desktop, seconds).tools()
+        yield from NotebookTools(self.workspace, desktop).tools()
         if config.tools.python and desktop.pages():
-            yield RunCellTool(self.track(namespace), desktop, post, seconds).as_tool()
+            yield RunCellTool(self.track(namespace), desktop, post).as_tool()
 
     def _built_in_tools(
         self,
@@ -158,7 +157,7 @@ class _BuiltInTools:
         self.namespace: Namespace = toolset.namespace
         if redactor is not None:
             self.namespace = WatchedNamespace(toolset.namespace, redactor.learn, redactor.data)
-        self._previews = Previews(config.workspace.edit_seconds)
+        self._previews = Previews()
         self._scripts: ScriptRunner | None = None
         self._clean = redactor.text if redactor else str
         self._session = session

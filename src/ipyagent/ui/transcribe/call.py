@@ -23,7 +23,7 @@ from ipyagent.ui.transcribe.call_texts import (
     transcribe_request,
     transcribe_result,
 )
-from ipyagent.ui.transcribe.gist import find_gist
+from ipyagent.ui.transcribe.gist import find_gist, find_name
 
 LISTED = 30
 """Variables and files that are listed, of each."""
@@ -68,8 +68,11 @@ def _lines(rehearsal: schema.Rehearsal) -> Iterator[transcript.EffectLine]:
     for each in rehearsal.variables[:LISTED]:
         text = f"{each.name} {each.summary or each.type}".rstrip()
         kept = f" · {_KEPT}: {each.kept}" if each.kept else ""
-        line = transcript.EffectLine(change=each.change, text=reveal(f"{text}{kept}"))
-        yield line.model_copy(update={"diff": each.cells})
+        text = reveal(f"{text}{kept}")
+        there = "" if each.change == "created" else each.name
+        yield transcript.EffectLine(
+            change=each.change, text=text, diff=each.cells, variable=find_name(there, text)
+        )
     for file in rehearsal.files[:LISTED]:
         yield transcript.EffectLine(change=file.change, text=reveal(file.path), diff=file.diff)
     files = f"{_KEPT}: what code itself does to files" if rehearsal.files else ""

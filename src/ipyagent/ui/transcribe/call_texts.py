@@ -67,15 +67,16 @@ def hide_ids(execution: schema.ToolExecution) -> schema.ToolResult | None:
 
 def transcribe_request(execution: schema.ToolExecution) -> transcript.CallRequest:
     """Return the full request of a call."""
-    preview = _preview(execution)
+    preview, named = _preview(execution), name_cell(execution, execution.call)
     is_diff = preview is not None and preview.kind == "diff"
     hidden = _IN_DIFF.get(execution.call.name, set()) if is_diff else set()
     rest = {
         name: value
-        for name, value in name_cell(execution, execution.call).arguments.items()
+        for name, value in named.arguments.items()
         if name not in hidden and not (preview and value == preview.text)
     }
-    return _request(execution.call, rest, preview, is_exact_folded=bool(hidden))
+    is_exact_folded = bool(hidden) or named != execution.call
+    return _request(execution.call, rest, preview, is_exact_folded=is_exact_folded)
 
 
 def transcribe_planned(call: schema.ToolCall) -> transcript.CallRequest:

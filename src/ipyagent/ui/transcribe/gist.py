@@ -65,12 +65,20 @@ def _list_changes(execution: schema.ToolExecution) -> Iterator[transcript.Effect
         parts = each.summary.split(" · ") if each.change == "changed" else [each.change]
         parts = parts[1:] if len(parts) > 1 and " × " in parts[0] else parts  # noqa: RUF001
         text = shorten(f"{each.name} {' · '.join(parts)}", LINE)
-        yield transcript.EffectLine(change=each.change, text=text, diff=each.cells)
+        there = "" if each.change == "deleted" else each.name
+        yield transcript.EffectLine(
+            change=each.change, text=text, diff=each.cells, variable=find_name(there, text)
+        )
     has_diff = execution.preview and execution.preview.kind == "diff"
     for file in () if has_diff else result.files:
         change: transcript.Change
         change = "created" if file.before is None else "changed" if file.after else "deleted"
         yield transcript.EffectLine(change=change, text=shorten(f"{file.path} {change}", LINE))
+
+
+def find_name(name: str, text: str) -> str:
+    """Return the name of a variable, if a text begins with it as it is; else ""."""
+    return name if name.isidentifier() and f"{text} ".startswith(f"{name} ") else ""
 
 
 _NAMED = 2
