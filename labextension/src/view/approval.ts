@@ -60,6 +60,7 @@ export class ApprovalView {
     });
     const caption = shown?.body.querySelector('.ia-caption') ?? null;
     if (this.pencil !== null && caption !== null && this.pencil.parentNode !== caption) {
+      this.pencil.dataset.lmSuppressShortcuts = 'true';
       caption.append(keep(this.pencil));
     }
     // A question is answered, not approved.
