@@ -596,12 +596,12 @@ textarea.ipyagent-pre {
 
 /* stylelint-disable selector-class-pattern -- the editors are JupyterLab's and CodeMirror's */
 
-.ipyagent-cell .cm-editor {
+.ipyagent-cell .jp-InputArea .cm-editor {
   box-shadow: inset 3px 0 color-mix(in srgb, var(--jp-brand-color1, #2f7de1) 60%, transparent);
 }
 
-.ipyagent-cell .cm-content > .cm-line:first-child,
-.ipyagent-cell .cm-content > .cm-line:first-child span {
+.ipyagent-cell .jp-InputArea .cm-content > .cm-line:first-child,
+.ipyagent-cell .jp-InputArea .cm-content > .cm-line:first-child span {
   color: var(--jp-content-font-color2, inherit);
   font-style: normal;
   font-weight: normal;
