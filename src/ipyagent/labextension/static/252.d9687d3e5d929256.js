@@ -490,8 +490,10 @@ textarea.ipyagent-pre {
   --ipyagent-shade: color-mix(in srgb, currentcolor 22%, transparent);
 
   background:
-    linear-gradient(to right, var(--ipyagent-ground) 10px, transparent) left / 24px 100% no-repeat local,
-    linear-gradient(to left, var(--ipyagent-ground) 10px, transparent) right / 24px 100% no-repeat local,
+    linear-gradient(to right, var(--ipyagent-ground) 10px, transparent) left / 24px 100% no-repeat
+      local,
+    linear-gradient(to left, var(--ipyagent-ground) 10px, transparent) right / 24px 100% no-repeat
+      local,
     linear-gradient(to right, var(--ipyagent-shade), transparent) left / 10px 100% no-repeat scroll,
     linear-gradient(to left, var(--ipyagent-shade), transparent) right / 10px 100% no-repeat scroll;
 }
