@@ -17,7 +17,7 @@ from ipyagent.explorer.steps import suggest_for
 from ipyagent.llm.client import Client, ModelRequest
 from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.schema import Message, Role, StreamChunk, TokenUsage, ToolCall, ToolDefinition
-from ipyagent.schema.results import ColumnFacts, TableFacts, WorkspaceFacts
+from ipyagent.schema.tables import ColumnFacts, TableFacts, WorkspaceFacts
 from repository import ROOT
 
 COLUMNS = (ColumnFacts("a", "int64", "number"), ColumnFacts("kind", "str", "text", ("x", "red")))

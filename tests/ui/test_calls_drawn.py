@@ -106,6 +106,14 @@ def test_a_result_is_told_by_its_size(result: s.ToolResult, line: str) -> None:
     assert summarize_result(result) == line
 
 
+def test_the_outcome_of_a_task_is_its_answer_not_what_it_showed() -> None:
+    html = '<table border="1" class="dataframe"><tbody><tr><td>7</td></tr></tbody></table>'
+    table = s.Display(data={"text/html": html, "text/plain": "7"})
+    child = s.ChildRun(runs=("task",))
+    result = s.ToolResult(output="all", for_model="Seven.", displays=(table,), child=child)
+    assert summarize_result(result) == "Seven."
+
+
 def test_both_stand_in_the_line_of_a_call() -> None:
     ran = execution("run_python", s.ToolResult(displays=(drawn(SMALL),)), code="df.head(3)")
     shown = transcribe_call(ran, CallContext())

@@ -254,6 +254,49 @@ def test_a_change_of_a_cell_that_waits_is_told_by_itself(
     assert texts == (cell and expected[cell])
 
 
+def proposed(name: str, beside: str, made: str = "", side: Any = "after") -> s.ToolExecution:
+    """Return a call that changes a notebook beside a cell, and made a cell there."""
+    place = s.CellPlace(cell_id=beside, side=side, kind="code")
+    preview = s.Preview(kind="code", text="1", cell=place)
+    result = s.ToolResult(output="", cell=made) if made else None
+    return s.ToolExecution(
+        call=call(name, "insert_cell", {"source": "1"}),
+        status="success" if made else "pending",
+        preview=preview,
+        result=result,
+    )
+
+
+@pytest.mark.parametrize(
+    ("side", "beside", "place"),
+    [
+        ("after", "agent", "second"),
+        ("after", "first", "second"),
+        ("after", "title", "title"),
+        ("before", "agent", "agent"),
+        ("changed", "agent", "agent"),
+    ],
+)
+def test_a_new_cell_is_proposed_below_those_that_the_run_has_inserted_there_since(
+    kernel: Kernel, side: str, beside: str, place: str
+):
+    """Calls of one step know the same notebook; all pages show the same place."""
+    made = [
+        proposed("c1", "agent", "first"),
+        proposed("c2", "agent", "second"),
+        proposed("c3", "title", "agent", "changed"),
+    ]
+    waiting = proposed("w", beside, side=side)
+    kernel.draw(
+        started("r"),
+        s.StepStarted(step=1),
+        *(s.ToolStarted(step=1, execution=each) for each in (*made, waiting)),
+        s.ApprovalRequested(step=1, call_id="w", approval_id="a1"),
+    )
+    (approval,) = kernel.told()["approvals"]
+    assert approval["proposal"]["place"]["cell_id"] == place
+
+
 def test_the_newest_run_has_its_tasks_told(kernel: Kernel):
     todos = [{"content": "Look", "status": "completed"}, {"content": "Plot"}]
     execution = s.ToolExecution(call=call("t", "todo_write", {"todos": todos}))

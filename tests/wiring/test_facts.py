@@ -12,7 +12,7 @@ import pytest
 from harness import YES, Lab
 from ipyagent.explorer import ExplorerClient
 from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.schema.results import ColumnFacts, TableFacts
+from ipyagent.schema.tables import ColumnFacts, TableFacts
 from ipyagent.tools.workspace import Workspace
 from ipyagent.wiring.environment import Environment, list_table_facts
 

@@ -11,6 +11,13 @@ const TARGET = 'ipyagent';
 
 const PAGE = UUID.uuid4();
 
+/** The kernel's reply to a request, or why there is none. */
+export interface Reply {
+  html?: string;
+  text?: string;
+  problem?: string;
+}
+
 /** The fields of messages that a link receives. */
 interface Content {
   comm_id?: string;

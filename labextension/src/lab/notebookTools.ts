@@ -9,7 +9,7 @@ import { PanelLayout, Widget } from '@lumino/widgets';
 import type { CellPlace, Proposal } from '../protocol';
 import { ProposalView } from '../view/proposal';
 import { listWaiting, type Waiting } from './approvals';
-import { cellIds, mark, runCells } from './cells';
+import { mark, runCells } from './cells';
 import type { Link } from './link';
 import type { Links } from './links';
 import {
@@ -37,7 +37,7 @@ interface RequestDetails {
 }
 
 /** Read and change open notebooks for the kernel. Nothing is saved here. */
-function serveRequests(links: Links, proposals: Proposals): void {
+function serveRequests(links: Links): void {
   /** Run a cell that was changed, if the user has approved that too. */
   const runApproved = (panel: NotebookPanel, id: string, change: string): void => {
     if (toRun.take(change, links.all.flatMap(listSteps))) {
@@ -47,9 +47,7 @@ function serveRequests(links: Links, proposals: Proposals): void {
   const answers: Record<string, (panel: NotebookPanel, details: RequestDetails) => unknown> = {
     cells: panel => ({ path: panel.context.path, cells: readCells(sharedNotebook(panel)) }),
     insert: (panel, { index, kind, source }) => {
-      const above = cellIds(panel).slice(0, index).at(-1) ?? '';
       const [id] = insertCells(sharedNotebook(panel), index, kind, [source]);
-      proposals.moveBelow(above, id);
       mark(panel, id);
       runApproved(panel, id, nameChange(panel, '', source));
       return { id, index };
@@ -119,31 +117,23 @@ class DrawnProposal {
   private view: ProposalView | null = null;
   private widget: Widget | null = null;
   private isDisposed = false;
-  private cellId: string;
+  private cellId = '';
   /** The source of the cell to change at the time of the proposal. */
   private before: string | null = null;
 
   constructor(
     private panel: NotebookPanel,
     private proposed: Proposed
-  ) {
-    this.cellId = proposed.proposal.place.cell_id;
-  }
+  ) {}
 
   /** Draw it at its current place: cells are added, moved and deleted. */
-  update(): void {
+  update(cellId = this.cellId): void {
+    this.cellId = cellId;
     const cell = this.panel.content.widgets.find(({ model }) => model.id === this.cellId);
     if (cell === undefined) {
       this.remove();
     } else {
       this.draw(cell);
-    }
-  }
-
-  /** Stay below the cells that are inserted meanwhile. */
-  moveBelow(above: string, inserted: string): void {
-    if (this.cellId === above && this.proposed.proposal.place.side === 'after') {
-      this.cellId = inserted;
     }
   }
 
@@ -219,11 +209,6 @@ class Proposals {
     links.changed.connect(() => this.update());
   }
 
-  /** Keep proposals of new cells below one that was inserted below another. */
-  moveBelow(above: string, inserted: string): void {
-    this.drawn.forEach(each => each.forEach(proposal => proposal.moveBelow(above, inserted)));
-  }
-
   private add(panel: NotebookPanel): void {
     const proposals = new Map<string, DrawnProposal>();
     this.drawn.set(panel, proposals);
@@ -254,7 +239,7 @@ class Proposals {
       here.forEach(each => {
         const proposal = proposals.get(each.key) ?? new DrawnProposal(panel, each);
         proposals.set(each.key, proposal);
-        proposal.update();
+        proposal.update(each.proposal.place.cell_id);
       });
     });
   }
@@ -262,5 +247,6 @@ class Proposals {
 
 /** Let tools change open notebooks, and show changes that wait for a decision. */
 export function serveNotebooks(links: Links): void {
-  serveRequests(links, new Proposals(links));
+  serveRequests(links);
+  new Proposals(links);
 }

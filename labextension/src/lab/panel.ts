@@ -14,6 +14,7 @@ import { oldestWaiting, PANEL, showWaiting } from './approvals';
 import { chooseModel } from './cards';
 import { cellIds, goTo, placeOf, runBelow, uncover, watchCells } from './cells';
 import { Composer } from './composer';
+import type { Reply } from './link';
 import type { Links } from './links';
 import { sharedNotebook } from './notebookTools';
 import { countWaiting, PanelView } from './panelView';
@@ -32,13 +33,6 @@ sales = pd.DataFrame({
 })`,
   '%%agent\nPlot revenue by region'
 ];
-
-/** The kernel's reply, or why there is none. */
-interface Reply {
-  html?: string;
-  text?: string;
-  problem?: string;
-}
 
 export type PanelState = ReturnType<Controller['state']>;
 

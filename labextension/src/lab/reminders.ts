@@ -174,5 +174,5 @@ export class Reminder {
 /** Return whether the panel lists an approval, and that is in sight. */
 function isListed({ link }: Waiting, links: Links): boolean {
   const rows = document.querySelector<HTMLElement>(`#${PANEL} .ia-section-asked > .ia-rows`);
-  return link === links.current && rows !== null && isInSight({ card: rows, form: rows });
+  return link === links.current && rows !== null && isInSight(rows);
 }

@@ -25,7 +25,7 @@ from ipyagent.config import is_trusted
 from ipyagent.errors import AgentError, ConfigError, name_and_text
 from ipyagent.plaintext import spell
 from ipyagent.schema import MAX_TYPED
-from ipyagent.schema.results import WorkspaceFacts
+from ipyagent.schema.tables import WorkspaceFacts
 from ipyagent.values.describe import describe
 
 Validator = Callable[[str], object]

@@ -24,7 +24,7 @@ from ipyagent.explorer.text import code, codes, fresh
 from ipyagent.json_types import JsonDict
 from ipyagent.llm.client import ModelRequest
 from ipyagent.schema import Message, Role, StreamChunk, ToolCall, ToolResultContent
-from ipyagent.schema.results import TableFacts, WorkspaceFacts
+from ipyagent.schema.tables import TableFacts, WorkspaceFacts
 
 _BEFORE = 8
 """Prompts before the newest one that it may continue."""

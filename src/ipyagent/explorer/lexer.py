@@ -17,7 +17,7 @@ from typing import Any
 
 from ipyagent.explorer.text import Words, singular, usable, without_unit, words
 from ipyagent.json_types import JsonDict
-from ipyagent.schema.results import ColumnFacts, TableFacts, WorkspaceFacts
+from ipyagent.schema.tables import ColumnFacts, TableFacts, WorkspaceFacts
 
 
 @dataclass(frozen=True)

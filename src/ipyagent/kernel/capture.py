@@ -31,7 +31,7 @@ from ipyagent.kernel.streams import Stream, open_descriptors
 from ipyagent.kernel.threads import without_interrupts, without_reminders
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import ToolResult
-from ipyagent.schema.results import table_in
+from ipyagent.schema.tables import table_in
 from ipyagent.syntax import parse
 from ipyagent.values import Variables
 from ipyagent.values.describe import compact_value

@@ -21,7 +21,7 @@ from ipyagent.kernel.displays import PageBundle
 from ipyagent.kernel.streams import DescriptorOutput
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import Display, ImageContent, ToolResult
-from ipyagent.schema.results import distinct
+from ipyagent.schema.tables import distinct
 from ipyagent.values.describe import compact_value
 
 Channel = Literal["stdout", "stderr", "display"]

@@ -21,7 +21,7 @@ from ipyagent.config import RetryConfig
 from ipyagent.errors import ModelRefusedError, ModelUnavailableError, RetryExhaustedError
 from ipyagent.json_types import JsonDict
 from ipyagent.schema import Message, StreamChunk, TokenUsage, ToolDefinition
-from ipyagent.schema.results import WorkspaceFacts
+from ipyagent.schema.tables import WorkspaceFacts
 
 
 @dataclass(frozen=True, slots=True)

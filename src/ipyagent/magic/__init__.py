@@ -380,4 +380,4 @@ def _import_all(imported: Future[None], home: Path | None) -> None:
         finally:
             imported.set_result(None)
         import_or_explain("ipyagent.magic.completions")
-        import_or_explain("ipyagent.magic.notebook").NotebookSettings(home).prepare_model()
+        import_or_explain("ipyagent.magic.notebook_settings").NotebookSettings(home).prepare_model()

@@ -33,7 +33,6 @@ from ipyagent import schema
 from ipyagent.atomic_files import find_network_drive
 from ipyagent.errors import JournalError
 from ipyagent.store import runs
-from ipyagent.store.runs import Encoder
 from ipyagent.store.tables import MIGRATIONS, Database
 
 T = TypeVar("T")
@@ -369,7 +368,7 @@ class Writer:
         self._size = 0
         self._saved: dict[str, schema.OpenMessage] = {}
         """The newest text of each streaming message that is saved, or about to be."""
-        self._encoder = Encoder()
+        self._encoder = runs.Encoder()
         self._lost: JournalError | None = None
         self._refused: set[str] = set()
         closed = partial(failure, self.place, "it was closed", "Load ipyagent again")

@@ -243,12 +243,26 @@ def _fold_line(steps: Sequence[transcript.Step]) -> str:
     looks = counts.pop("look", 0)
     named = {1: "Looked once", 2: "Looked twice"}.get(looks, f"Looked {looks} times")
     others = (plural(n, kind) if kind in _ICONS else f"{n} {kind}" for kind, n in counts.items())
-    title = escape(words.join_facts([named if looks else "", *others]) or "Thought")
-    changes = list(dict.fromkeys(each for call in calls for each in call.gist.changes))
+    is_single = len(calls) == 1 and calls[0].status is ToolStatus.SUCCESS
+    counted = (
+        calls[0].gist.title if is_single else words.join_facts([named if looks else "", *others])
+    )
+    title = escape(counted or "Thought")
+    found = (
+        calls[0].gist.changes if is_single else [e for each in calls for e in _list_changes(each)]
+    )
+    changes = list(dict.fromkeys(found))
     more = f" <small>… {len(changes) - _CHIPS} more</small>" if len(changes) > _CHIPS else ""
     icon = _icon("change" if "change" in counts else "look") if calls else ""
     line = f"{icon} {title} {' '.join(map(_chip, changes[:_CHIPS]))}{more}"
     return _line('class="ia-steps"', line)
+
+
+def _list_changes(call: transcript.Call) -> tuple[transcript.EffectLine, ...]:
+    """Return what a call changed, also the file of a diff, which the call's own line names."""
+    is_file = call.gist.kind == "file" and call.status is ToolStatus.SUCCESS
+    own = transcript.EffectLine(change="changed", text=call.summary)
+    return (own, *call.gist.changes) if is_file else call.gist.changes
 
 
 def _line(attributes: str, line: str, body: str = "", *, is_open: bool = False) -> str:
@@ -324,7 +338,7 @@ def step_blocks(
     for place, text in enumerate(texts):
         blocks.append(Block(f"{key}/x/{place}", f"{key}/x", text))
     for place, each in enumerate(step.written):
-        blocks.append(Block(f"{key}/w{place}", key, _written(each), reveal(each.text)))
+        blocks.append(Block(f"{key}/w{place}", key, _call_in_pieces(each), reveal(each.text)))
     blocks.append(Block(f"{key}/i", key, _all_media(step.images) if step.images else ""))
     for place, call in enumerate(step.calls):
         name, media = f"{key}/c{place}", call.result.media if call.result else ()
@@ -336,7 +350,7 @@ def step_blocks(
     return [each for each in blocks if each.html]
 
 
-def _written(call: transcript.Fold) -> str:
+def _call_in_pieces(call: transcript.Fold) -> str:
     """Return a call that is coming in, without its arguments."""
     return element("div", "written", f"<p>{escape(call.title)}</p><pre><code></code></pre>")
 

@@ -22,9 +22,8 @@ from ipyagent.ui.blocks import (
     step_blocks,
     verdict_html,
 )
-from ipyagent.ui.markdown_rules import with_formulas
 from ipyagent.ui.parts import pre
-from ipyagent.ui.sanitize import markdown_blocks
+from ipyagent.ui.sanitize import markdown_blocks, with_formulas
 from ipyagent.ui.transcribe.call import GLYPHS, source_of
 from ipyagent.ui.transcribe.step import CUT_OFF, UNSENT
 

@@ -63,7 +63,7 @@ from ipyagent.ui.transcribe import (
     transcribe_todos,
 )
 from ipyagent.ui.transcribe.step import transcribe_plan
-from ipyagent.ui.transcript import Plan
+from ipyagent.ui.transcript import Plan, Proposal
 
 RUNS, VARIABLES = 50, 100
 """How many of each are listed, the newest."""
@@ -288,11 +288,25 @@ def _approvals(feed: Feed) -> Iterator[messages.PendingApproval]:
                 about=about,
                 html=call_html(call),
                 asked=asked_call(call),
-                proposal=call.proposal,
+                proposal=call.proposal and _stay_below(call.proposal, feed.run),
                 change=change_html(call) if call.proposal else "",
             )
     if plan := transcript.plan:
         yield from _asked_plan(plan, feed.run.id, feed.cell_id)
+
+
+def _stay_below(proposal: Proposal, run: schema.Run) -> Proposal:
+    """Return the proposal of a new cell below those that the run has inserted there since."""
+    if (here := proposal.place).side != "after":
+        return proposal
+    columns: dict[str, list[str]] = {}
+    for each in run.executions:
+        place, made = each.preview and each.preview.cell, each.result and each.result.cell
+        if place and made and place.side == "after":
+            columns[made] = columns.setdefault(place.cell_id, [])
+            columns[made].append(made)
+    below = columns.get(here.cell_id, [here.cell_id])[-1]
+    return proposal.model_copy(update={"place": here.model_copy(update={"cell_id": below})})
 
 
 def _waiting(run: schema.Run | None, live: Container[str]) -> messages.PendingApproval | None:

@@ -9,10 +9,10 @@ from typing import Final
 
 from ipyagent.plaintext import reveal_prose
 from ipyagent.ui import plain_text as words, transcript
-from ipyagent.ui.markdown_rules import formula_html
 from ipyagent.ui.reveal import clean_output, color_code, reveal, reveal_diff
 from ipyagent.ui.sanitize import (
     escape,
+    formula_html,
     image_source,
     markdown_to_html,
     safe_html,

@@ -38,7 +38,7 @@ from ipyagent.llm.error_mapping import CANNOT, is_local
 from ipyagent.llm.service_client import ServiceClient
 from ipyagent.plaintext import spell
 from ipyagent.providers import PROVIDERS
-from ipyagent.schema.results import ColumnFacts, Kind, TableFacts, WorkspaceFacts
+from ipyagent.schema.tables import ColumnFacts, Kind, TableFacts, WorkspaceFacts
 from ipyagent.services.mcp import NamedServers, ServerSources
 from ipyagent.services.openapi import has_services
 from ipyagent.store.graph_file import NotebookRecordings

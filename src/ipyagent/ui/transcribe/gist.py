@@ -54,8 +54,12 @@ def _find_title(execution: schema.ToolExecution) -> str:
     verb, _, noun = reveal(call.name).partition("_")
     if execution.preview and (place := execution.preview.place):
         return f"{verb}s {place}"
+    does = "queries" if verb == "query" else f"{verb}{'s' * (verb in _OWN)}"
     rest = summarize_call(execution) if in_order(call) else ""
-    return f"{verb}{'s' * (verb in _OWN)} {noun.replace('_', ' ')} {rest}"
+    if isinstance(sql := call.arguments.get("sql"), str):
+        tables = dict.fromkeys("".join(each) for each in _TABLES.findall(sql[:_LONG]))
+        rest = join_some([*tables], _NAMED) or rest
+    return f"{does} {noun.replace('_', ' ')} {rest}"
 
 
 def _list_changes(
@@ -107,6 +111,8 @@ _ACCESSORS = word_set("at dt iat iloc loc str values")
 _FILE = re.compile(r"(?:https?://\S+|[^\s*?<>]*\w\.[A-Za-z]\w{0,7})")
 _QUERY = re.compile(r"(?i)\s*(?:select|with)\s")
 _TABLE = re.compile(r"(?i)\b(?:from|join)\s+([A-Za-z_]\w*)")
+_TABLES = re.compile(r"""(?i)\b(?:from|join)\s+(?:'([^']+)'|"([^"]+)"|([a-z_]\w*(?!\w|\s*\()))""")
+"""The tables and files that SQL names."""
 _LABEL = re.compile(r"\w(?:[\w .-]{0,30}\w)?")
 """The name of a column, as far as it can be told from other texts."""
 
@@ -183,7 +189,8 @@ class _Code:
         if len({*inputs}) == 1:
             inputs = _name_with(inputs, ":", self._labels() or self._methods())
         yield "looks at", inputs
-        yield "imports", self.imported
+        only_imports = all(isinstance(e, ast.Import | ast.ImportFrom) for e in self.tree.body)
+        yield "imports", self.imported if only_imports else ()
 
     def inputs(self, root: ast.AST, *, bound: bool = False) -> list[str]:
         """Return the variables and SQL tables that a part uses; with `bound`, those made here."""

@@ -170,7 +170,7 @@ class Snapshot:
         if captured is None or not is_table(value) or secrecy(name) is not Secrecy.NONE:
             return ""
         root = captured.root
-        return _show_cells(root.state, Table.read(value)) if isinstance(root, TablePart) else ""
+        return _diff_cells(root.state, Table.read(value)) if isinstance(root, TablePart) else ""
 
     def _explain(self, name: str, value: object) -> str:
         """Return why the change cannot be taken back; "" if it can."""
@@ -213,7 +213,7 @@ _UNREAD = ("category", "interval", "period", "sparse")
 """Types whose values may be objects of the user's, or have no plain form."""
 
 
-def _show_cells(before: Table, after: Table) -> str:
+def _diff_cells(before: Table, after: Table) -> str:
     """Return the first cells of a table of pandas that differ: "-qty[3]  4", "+qty[3]  5"."""
     lines: list[str] = []
     with suppress(Exception):  # a table library's own object can be broken
