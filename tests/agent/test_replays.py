@@ -14,7 +14,7 @@ import pytest
 from harness import NO, YES, Lab, call, new_session
 from ipyagent.agent.answers import AnswerType
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.agent.recordings import compare_outputs, is_same_text, list_content
+from ipyagent.agent.recordings import compare_named, compare_outputs, is_same_text, list_content
 from ipyagent.agent.replay import KEEP, LIVE, NOT_SIGNED
 from ipyagent.errors import AgentError, RunFailedError
 from ipyagent.llm.client import Client
@@ -202,6 +202,14 @@ def test_a_difference_is_shown_by_a_line_that_differs_in_more_than_spaces() -> N
     result = ToolResult(success=True, output="site   kwh\na     10.5\nb      7.0")
     wider = ToolResult(success=True, output="site    kwh\na      10.5\nb     107.0")
     assert compare_outputs(list_content(result), list_content(wider)) == "b 7.0 → b 107.0"
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [("b" * 64, "a.txt has another content"), ("missing", "a.txt: a file → missing")],
+)
+def test_a_file_that_differs_is_named_without_its_digest(now: str, said: str) -> None:
+    assert compare_named({"a.txt": "a" * 64}, {"a.txt": now}) == said
 
 
 def test_another_result_stops_the_replay_and_is_named(kernels: Kernels) -> None:

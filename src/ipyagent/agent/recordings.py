@@ -193,6 +193,9 @@ def _is_close(one: str, other: str) -> bool:
     return all(map(math.isfinite, numbers)) and math.isclose(*numbers, rel_tol=near)
 
 
+_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
+
+
 def list_added(old: ToolExecution, new: ToolExecution) -> list[str]:
     """Return what a listing has gained; nothing if it has lost anything, or is no listing."""
     if old.call.name not in _LISTS or not (old.result and new.result and new.result.success):
@@ -261,7 +264,7 @@ def compare_named(
         one, other = (str(each.get(name) or "(not changed)") for each in (old, new))
         if not is_same_text(one, other):
             shown = (re.sub(r"( · )?#\w+.*", "", text) for text in (one, other))
-            first, second = map(_cite, shown)
+            first, second = (_cite(_DIGEST.sub("a file", text)) for text in shown)
             change = f": {first} → {second}" if first != second else " has another content"
             return f"{_cite(name)}{change}"
     return None
