@@ -446,6 +446,7 @@ APPEND = call("write_file", path="a.txt", content="d", mode="append")
 EDITS: dict[str, list[dict[str, Any]]] = {
     "edits": [edit("a", "b"), edit("b", "c")],
     "appended": [APPEND, APPEND],
+    "read before": [call("read_file", path="a.txt"), edit("a", "b")],
     "cells": [insert("one"), insert("two"), call("edit_cell", cell=1, source="3", path="a.ipynb")],
 }
 
@@ -724,6 +725,9 @@ def test_a_notebook_is_read_once_until_it_changes(kernels: Kernels) -> None:
     [
         ("<Axes at 0x7f3a1c>", "<Axes at 0x7f9b00>", True),
         ("took 1.2 s", "took 340 ms", True),
+        ("Time:   22:33:40   AIC: 2", "Time:   22:47:18   AIC: 2", True),
+        ("Date:  Mon, 30 Nov 2026", "Date:  Tue, 01 Dec 2026", True),
+        ("Time: 22:33", "Time: 22:47", False),
         ("memory usage: 1.2+ MB", "memory usage: 1.4 MB", True),
         ("/tmp/tmpab12/x.csv", "/tmp/tmpzz99/x.csv", True),
         ("mean 0.30000000000000004", "mean 0.3", True),
