@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 import logging
 import os
-import shlex
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -550,13 +549,12 @@ class Notebook:
 
     def _change_session_for_page(self, message: Message) -> JsonDict:
         """Go on with the session that a page names, or else with a new one."""
-        from ipyagent.magic import subcommands  # they are about a notebook
-
-        name = str(message.get("text") or "")
-        with self._between_cells():
-            text = subcommands.session(self, f"resume {shlex.quote(name)}" if name else "new")
+        name, known = str(message.get("text")), self.sessions
+        with self._between_cells(), runtime().run_lock.hold():
+            chosen = known.open(known.all.resume(name)) if name else known.all.begin(known.name)
+            known.use(chosen)
         self.tell_pages()
-        return {"text": f"ipyagent goes on with {text}"}
+        return {"text": f"ipyagent goes on with {chosen.name} ({chosen.id[:8]})"}
 
     def root(self, config: Config) -> Path:
         """Return the workspace's folder by these settings."""
