@@ -63,7 +63,7 @@ floors: .venv-floors/test
 	.venv-floors/bin/python -m pip check
 	.venv-floors/bin/python -m pytest -m 'not alone' -W default --disable-warnings \
 		-n logical --dist loadfile \
-		tests/kernel tests/rehearsal tests/values tests/llm/litellm/test_gateway.py \
+		tests/kernel tests/rehearsal tests/values tests/llm/test_gateway.py \
 		tests/explorer/test_explorer.py
 
 ## Run the tests of lazy data, and of libraries on a copy of the kernel, in an environment with these.

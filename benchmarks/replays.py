@@ -36,7 +36,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from ipyagent.digests import digest_text
 from ipyagent.schema import Asked, Run, RunStatus, Session, StopReason
-from ipyagent.store import recordings
+from ipyagent.store import runs
 from ipyagent.store.journal import Journal
 
 def ask(number):
@@ -55,7 +55,7 @@ with sqlite3.connect("state.db") as db:
     row = f"INSERT INTO runs SELECT ?, {others} FROM runs WHERE id = 'run'"
     db.executemany(row, [(f"run{n}",) for n in range(count)])
     for n in range(count):
-        recordings.add(db, run.model_copy(update={"id": f"run{n}", "asked": ask(n)}))
+        runs.add_recording(db, run.model_copy(update={"id": f"run{n}", "asked": ask(n)}))
 journal = Journal.open(Path("state.db"))
 asked, spent = ask(count // 2), []
 for _ in range(int(os.environ["TIMES"])):

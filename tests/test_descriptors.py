@@ -12,20 +12,19 @@ from ipyagent.errors import ConfigError, describe_error
 WITHOUT = """
 import os, resource, sys
 from IPython.core.interactiveshell import InteractiveShell
-from ipyagent.magic import entry
-from ipyagent.magic.entry import ShellState
+from ipyagent import magic
 from traitlets.config import Config
 shell = InteractiveShell.instance(config=Config({'HistoryManager': {'enabled': False}}))
-state = shell.meta[ShellState] = ShellState(shell)
+state = shell.meta[magic.Extension] = magic.Extension(shell)
 most = max(map(int, os.listdir('/proc/self/fd'))) + 1
 resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 try:
     while True: os.open(os.devnull, os.O_RDONLY)
 except OSError: pass
-state.imported = entry.import_in_background(None)
+state.imported = magic.import_in_background(None)
 state.imported.result()
 try:
-    entry.run_blocking("", "Hello.")
+    magic.run_blocking("", "Hello.")
 except Exception as error:
     print(type(error).__name__, error)
 """

@@ -29,8 +29,7 @@ from ipyagent.agent.session.sessions import Sessions
 from ipyagent.config import Layer
 from ipyagent.config.sources import UserDataFile
 from ipyagent.errors import AgentInterrupted, ConfigError, ModelUnavailableError
-from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.limited import LimitedClient
+from ipyagent.llm.client import LimitedClient, ModelRequest
 from ipyagent.many import ItemMap
 from ipyagent.schema import StreamChunk, TokenUsage
 from ipyagent.store.journal import Journal

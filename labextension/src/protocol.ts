@@ -417,9 +417,8 @@ export interface RunLine {
 /**
  * A waiting decision about a call or a whole plan; `about` names it in a word.
  *
- * `html` is the call or the plan in full, `change` what would become of a cell, or "", `inserted`
- * the ids of the cells that the run has inserted. A plan that no cell asks about has no calls that
- * could be edited.
+ * `html` is the call or the plan in full, `change` what would become of a cell, or "". A plan that
+ * no cell asks about has no calls that could be edited.
  */
 export interface PendingApproval {
   approval_id: string;

@@ -14,7 +14,7 @@ import { askAnew, keepCells, runChanged, toCell, tryAgain } from './view/toCell'
 import { serveLinks } from './view/trace';
 import { UndoView } from './view/undo';
 
-/** No buttons: those of a run that an earlier version saved. */
+/** The offers beside a run that an earlier version saved: none. */
 const NO_OFFERS: Offers = { sources: [], cells: [], go_on: null, undo: null };
 
 /** Return the card of a run, which may be missing; `before` sanitizes its HTML first. */

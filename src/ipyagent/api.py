@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -13,9 +13,9 @@ from pathlib import Path
 from ipyagent import config as settings, telemetry
 from ipyagent.agent.answers import AnswerType
 from ipyagent.agent.approvals import Answer, Approvals
+from ipyagent.agent.prompts import VALIDATORS, Validator
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.session.sessions import Sessions
-from ipyagent.agent.validation import VALIDATORS, Validator
 from ipyagent.config import Config, Layer
 from ipyagent.errors import AgentError, BusyError, ConfigError
 from ipyagent.imports import working_folder
@@ -189,7 +189,7 @@ class Agent:
     ) -> RunFunction | Run:
         """Hold the session for a `turn`; return what answers, or the run of a refused prompt."""
         try:
-            turn.enter_context(self._hold_session())
+            turn.enter_context(runtime().run_lock.hold_session(self.session.id))
             return build()
         except BusyError:
             raise
@@ -229,10 +229,6 @@ class Agent:
     def _decision(self, prompt: str) -> Answer | None:
         """Return a prompt's decision on a waiting plan: here none, it is a prompt."""
         return None
-
-    def _hold_session(self) -> AbstractContextManager[None]:
-        """Return the right to run in the session."""
-        return runtime().run_lock.hold_session(self.session.id)
 
     def _view(self) -> Callable[[Cell, Approvals, Frontend], View]:
         """Return a function that opens the view of a run."""

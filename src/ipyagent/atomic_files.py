@@ -1,6 +1,6 @@
 """ipyagent's own files, written whole and locked across processes.
 
-For files outside of workspaces. Inside, where a path may lead elsewhere, `tools/folder.py` opens
+For files outside of workspaces. Inside, where a path may lead elsewhere, `tools/workspace.py` opens
 and replaces by descriptors, and shares only the locks.
 """
 

@@ -25,7 +25,7 @@ def digest_text(text: str) -> str:
 
 def digest_json(value: object) -> str:
     """Return the digest of a value as JSON with sorted keys in ASCII."""
-    return digest_text(json.dumps(value, sort_keys=True))
+    return digest_bytes(json.dumps(value, sort_keys=True).encode("ascii"))
 
 
 def digest_content(content: bytes | None) -> str | None:

@@ -38,8 +38,10 @@ _ESCAPE = re.compile(
 # A terminal acts on these even inside a sequence, so they go before sequences are looked for.
 _INERT = dict.fromkeys(set(range(0x20)) - set(map(ord, "\t\n\r\x07\x18\x1a\x1b")))
 
-_BLANK = {0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0}
-_BLANK |= {*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)}
+_BLANK = {
+    *"\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0",
+    *map(chr, (*range(0x180B, 0x1810), *range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))),
+}
 """Characters that count as letters, marks or symbols and yet show nothing."""
 
 
@@ -73,13 +75,19 @@ def visible(text: str) -> str:
     Those are controls but newline and tab, bidirectional and zero-width marks, tags, variation
     selectors, fillers, private and unassigned code points, and lone surrogates.
     """
-    return re.sub(r"[^\n\t -~]", _spell_out, text)
+    return text if _hides_nothing(text) else re.sub(r"[^\n\t -~]", _spell_out, text)
+
+
+def _hides_nothing(text: str) -> bool:
+    """Return whether all of a text is plainly there, as of most texts."""
+    is_printable = text.replace("\n", "").replace("\t", "").isprintable()
+    return is_printable and (text.isascii() or _BLANK.isdisjoint(text))
 
 
 def _spell_out(match: re.Match[str]) -> str:
     char = match[0]
     hidden = not char.isprintable() and unicodedata.category(char) != "Zs"
-    return f"⟨U+{ord(char):04X}⟩" if hidden or ord(char) in _BLANK else char
+    return f"⟨U+{ord(char):04X}⟩" if hidden or char in _BLANK else char
 
 
 def clean_text(text: str) -> str:
@@ -104,6 +112,8 @@ def excerpt(text: object, width: int) -> str:
 
 def spell(name: str) -> str:
     """Return a file's name with everything unprintable escaped as in Python's literals."""
+    if name.isprintable():
+        return name
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in name
     )
@@ -131,6 +141,8 @@ def reveal_prose(text: str, before: str = "") -> str:
     marks beside right-to-left text, zero-width spaces in scripts without spaces, and the flags of
     England, Scotland and Wales. `before` is the text before it.
     """
+    if _hides_nothing(text):
+        return text
     whole = before + text
 
     def spell(match: re.Match[str]) -> str:

@@ -21,7 +21,7 @@ from ipyagent.errors import ConfigError
 from ipyagent.schema import Run
 from ipyagent.ui.plain_text import render
 from ipyagent.ui.static_html import run_html
-from ipyagent.ui.transcribe.run import transcribe
+from ipyagent.ui.transcribe import transcribe
 from page_blocks import words_of
 from servers.model_server import ModelServer, answer, failure
 

@@ -188,12 +188,12 @@ def test_time_that_is_left_is_left_after_a_pause() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(10):  # what a plain limit would do
                 await asyncio.sleep(20)
-        async with time_limits.limit(10, StepTimeoutError(10)):
+        async with time_limits.limit(10, lambda: StepTimeoutError(10)):
             with time_limits.pause():
                 await asyncio.sleep(20)
         async with (
-            time_limits.limit(60, StepTimeoutError(60)),
-            time_limits.limit(10, StepTimeoutError(10)),
+            time_limits.limit(60, lambda: StepTimeoutError(60)),
+            time_limits.limit(10, lambda: StepTimeoutError(10)),
         ):
             with time_limits.pause():
                 await asyncio.sleep(20)

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from ipyagent import Agent, Scripted, tool
-from ipyagent.agent.expectations import check_all, parse_expectation, suggest
+from ipyagent.agent.answers import check_all, parse_expectation, suggest
 from ipyagent.errors import ConfigError, RunFailedError
 from ipyagent.kernel.namespace import PlainNamespace
 from ipyagent.redaction import Redactor
 from ipyagent.schema import Expectation, Run, RunFinished
 from ipyagent.ui.plain_text import render
-from ipyagent.ui.transcribe.run import transcribe
+from ipyagent.ui.transcribe import transcribe
 
 ANSWER = "The north sold most: 1,204 of 3.5 thousand, about 34.4 %, in March 2026 (Q3)."
 

@@ -13,7 +13,7 @@ import pytest
 from harness import NO, YES, Clock, call
 from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.loop import NOTHING_PENDING
-from ipyagent.agent.plans import PLANNED_OUTPUT
+from ipyagent.agent.plans import OTHER_CODE, PLANNED_OUTPUT
 from ipyagent.agent.prompts import CALL_NOW, PLANNING
 from ipyagent.errors import AgentError
 from ipyagent.llm.wire import to_openai
@@ -32,6 +32,9 @@ from ipyagent.schema import (
 )
 from ipyagent.store.runs import digest_plan_text, plan_digest
 from ipyagent.tools.base import tool
+from ipyagent.ui.plain_text import plan_text
+from ipyagent.ui.transcribe.step import transcribe_plan
+from open_notebooks import MemoryPage, cell as a_cell, desktop
 from planning import Doing, PlanLab
 
 
@@ -427,3 +430,59 @@ def test_a_dry_run_of_a_plan_checks_the_calls_and_asks_nothing(lab: PlanLab) -> 
     assert {each.dry_run for each in run.executions} == {True}
     assert lab.watcher.asked == []
     assert lab.session.waiting_plan_id is None
+
+
+# -- cells, which a plan names
+
+
+@pytest.mark.parametrize("changed", [None, "b = 2"])
+def test_a_planned_cell_runs_as_the_plan_showed_it(
+    lab: PlanLab, tmp_path: Path, changed: str | None
+) -> None:
+    page = MemoryPage({None: [a_cell("agent", "%%agent"), a_cell("c", "a = 1")]})
+    lab.environment.toolset.open_notebooks = lambda: desktop(page, folder=tmp_path)
+    asked = list[Approval]()
+
+    def answer(approval: Approval) -> Answer:
+        asked.append(approval)
+        if isinstance(approval.subject, Run):
+            page.books[None][1]["source"] = changed or "a = 1"
+            return YES
+        return NO
+
+    replies = [steps(call("act", what="b"), call("run_cell", cell="c"))]
+    run = lab.run(replies, plan=True, tools=Doing().tools, answer=answer)
+    (shown, *more) = [each.subject for each in asked]
+    assert isinstance(shown, Run)
+    assert "its code: a = 1" in plan_text(transcribe_plan(shown, is_whole=True))
+    assert (lab.variables.get("a"), lab.variables.get("b")) == (None if changed else 1, None)
+    assert [each.concern for each in more] == [OTHER_CODE] * bool(changed)
+    assert run.executions[1].status is (ToolStatus.DENIED if changed else ToolStatus.SUCCESS)
+
+
+def test_a_planned_cell_runs_as_the_plan_edits_it(lab: PlanLab, tmp_path: Path) -> None:
+    page = MemoryPage({None: [a_cell("agent", "%%agent"), a_cell("c", "a = 1")]})
+    lab.environment.toolset.open_notebooks = lambda: desktop(page, folder=tmp_path)
+    replies = [steps(call("edit_cell", cell="c", source="a = 2"), call("run_cell", cell="c"))]
+    run = lab.run(replies, plan=True, tools=Doing().tools, answer=YES)
+    assert [each.code for each in run.plan] == ["", "a = 2"]
+    assert (run.outcome, lab.variables["a"]) == (Outcome.SUCCESS, 2)
+
+
+def test_a_planned_script_runs_as_the_plan_showed_it(lab: PlanLab) -> None:
+    made = lab.run(
+        [steps(call("python_script", action="create", content="print(1)")), "Made."], answer=YES
+    )
+    name = made.executions[0].result.value.file_id
+
+    def answer(approval: Approval) -> Answer:
+        if isinstance(approval.subject, Run):
+            script = lab.environment.workspace.root / f".ipyagent/scripts/{name}.py"
+            script.write_text("print(2)")
+            return YES
+        return NO
+
+    planned = steps(call("python_script", action="run", file_id=name))
+    run = lab.run([planned], plan=True, answer=answer)
+    assert run.plan[0].code == "print(1)"
+    assert run.executions[0].status is ToolStatus.DENIED

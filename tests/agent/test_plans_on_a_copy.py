@@ -15,7 +15,7 @@ from ipyagent.schema import PlanRehearsed, RehearsalOutcome, Run, RunStatus
 from ipyagent.schema.events import fold
 from ipyagent.ui.plain_text import plan_effects_text
 from ipyagent.ui.static_html import run_html
-from ipyagent.ui.transcribe.run import transcribe
+from ipyagent.ui.transcribe import transcribe
 from ipyagent.ui.transcribe.step import transcribe_plan
 from rehearsal_trial import ON, children
 

@@ -13,7 +13,7 @@ import pytest
 
 from harness import NO, YES, Lab, call, new_session
 from ipyagent.agent.answers import AnswerType
-from ipyagent.agent.approvals import Answer
+from ipyagent.agent.approvals import Answer, Approval
 from ipyagent.agent.recordings import compare_outputs, is_same_text, list_content
 from ipyagent.agent.replay import KEEP, LIVE, NOT_SIGNED
 from ipyagent.errors import AgentError, RunFailedError
@@ -66,7 +66,10 @@ class Kernels:
 
     def record(self, lab: Lab, *replies: Any, prompt: str = "Go on.", **more: Any) -> Run:
         more = {"answer": YES, "tools": self.tools, "request": CELL} | more
-        said = [{"calls": [each]} if isinstance(each, dict) else each for each in replies]
+        said = [
+            {"calls": [each]} if isinstance(each, dict) and "name" in each else each
+            for each in replies
+        ]
         run = lab.run(said, prompt, **more)
         assert run.stop_reason is StopReason.FINISHED, run.error
         assert run.replayed is None
@@ -343,6 +346,30 @@ def test_a_cell_with_other_code_than_was_approved_is_asked_about(
     assert "other" not in third.variables
 
 
+@pytest.mark.parametrize("changed", ["", "p = 1; other = 2"])
+def test_a_cell_is_approved_as_the_plan_of_an_unsigned_recording_shows_it(
+    kernels: Kernels, tmp_path: Path, changed: str
+) -> None:
+    page = MemoryPage({None: [a_cell("agent", "%%agent"), a_cell("p", "p = 1")]})
+    run = kernels.record(start_beside(page, kernels, tmp_path), call("run_cell", cell="p"), "Done.")
+    data, shown = run.to_dict(), list[str]()
+    approved(data, step=0)["signature"] = ""
+
+    def answer(approval: Approval) -> Answer:
+        if isinstance(approval.subject, Run):
+            shown.append(approval.subject.plan[0].code)
+            page.books[None][1]["source"] = changed or shown[-1]
+            return YES
+        return NO
+
+    page.books[None][1]["source"] = "p = 1 # again"
+    lab, unsigned = start_beside(page, kernels, tmp_path), {"recording": Run.from_dict(data)}
+    again = kernels.replay(lab, request=unsigned, answer=answer)
+    ends = StopReason.DIFFERS if changed else StopReason.FINISHED
+    assert (shown, again.stop_reason) == (["p = 1 # again"], ends)
+    assert "other" not in lab.variables
+
+
 def test_changes_of_cells_are_not_made_again_in_the_notebook_that_has_them(
     kernels: Kernels, tmp_path: Path
 ) -> None:
@@ -399,6 +426,52 @@ def test_a_file_that_is_as_the_call_leaves_it_is_not_written_again(kernels: Kern
     assert path.read_text() == "text\n"
 
 
+def insert(source: str) -> dict[str, Any]:
+    return call("insert_cell", source=source, path="a.ipynb")
+
+
+def edit(old: str, new: str) -> dict[str, Any]:
+    return call("edit_file", path="a.txt", old_string=old, new_string=new)
+
+
+APPEND = call("write_file", path="a.txt", content="d", mode="append")
+EDITS: dict[str, list[dict[str, Any]]] = {
+    "edits": [edit("a", "b"), edit("b", "c")],
+    "appended": [APPEND, APPEND],
+    "cells": [insert("one"), insert("two"), call("edit_cell", cell=1, source="3", path="a.ipynb")],
+}
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("edits", EDITS.values(), ids=EDITS)
+def test_edits_of_one_file_are_repeated_from_its_start_and_not_at_their_end(
+    kernels: Kernels, edits: list[dict[str, Any]], at_once: bool
+) -> None:
+    path = kernels.root / edits[0]["arguments"]["path"]
+    cells = [nbformat.v4.new_code_cell("0", id="a")]
+    before = nbformat.writes(nbformat.v4.new_notebook(cells=cells))
+    path.write_text(before if path.suffix == ".ipynb" else "a\n")
+    start = path.read_bytes()
+    kernels.record(kernels.start(), *([{"calls": edits}] if at_once else edits), "Done.")
+    end = path.read_bytes()
+    for content in (end, start):
+        path.write_bytes(content)
+        lab = kernels.start()
+        run = kernels.replay(lab)
+        assert (run.stop_reason, run.error) == (StopReason.FINISHED, None)
+        assert (path.read_bytes(), lab.watcher.asked) == (end, [])
+
+
+def test_an_edit_of_a_file_that_is_not_what_it_was_is_asked_about(kernels: Kernels) -> None:
+    path = kernels.root / "a.txt"
+    path.write_text("a\n")
+    kernels.record(kernels.start(), edit("a", "b"), "Done.")
+    path.write_text("a\nmine\n")
+    run = kernels.replay(kernels.start())
+    assert "denied: a.txt is not what it was" in (run.error or "")
+    assert path.read_text() == "a\nmine\n"
+
+
 @pytest.mark.parametrize("name", ["mcp_shop_order", "api_shop_order", "api_request", "call_tool"])
 def test_calls_of_services_are_repeated_only_if_the_settings_say_so(
     kernels: Kernels, name: str
@@ -429,8 +502,8 @@ def forge(kernels: Kernels, change: Callable[[dict[str, Any]], object]) -> Run:
     return Run.from_dict(data)
 
 
-def approved(data: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = data["steps"][1]["executions"][0]
+def approved(data: dict[str, Any], step: int = 1) -> dict[str, Any]:
+    found: dict[str, Any] = data["steps"][step]["executions"][0]
     return found
 
 

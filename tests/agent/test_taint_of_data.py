@@ -40,6 +40,10 @@ ROUTES: list[tuple[dict[str, Any], str]] = [
     (call("run_python", code="print(open('a' + '.txt').read())"), "the output of code"),
     (call("run_python", code="import subprocess\nsubprocess.run('ls')"), "the output of code"),
     (call("run_python", code="raise ValueError(open('a.txt').read())"), "a.txt"),
+    (
+        call("run_python", code="import pandas as pd\npd.read_sql('SELECT *\\nFROM t', None)"),
+        "the answer to “SELECT * FROM t”",
+    ),
     (call("fetch", name="s"), "the server s"),
 ]
 

@@ -12,7 +12,7 @@ import yaml
 from harness import NO, Lab, call
 from ipyagent.agent.approvals import Approval
 from ipyagent.errors import NoFrontendError
-from ipyagent.explorer.client import ExplorerClient
+from ipyagent.explorer import ExplorerClient
 from ipyagent.schema import Event, Outcome, Run, RunStatus, StopReason
 from ipyagent.ui.questions import NoAsker
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness import Lab
-from ipyagent.agent.validation import (
+from ipyagent.agent.prompts import (
     GROUP,
     configured_validators,
     installed_validators,

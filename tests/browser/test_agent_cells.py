@@ -412,6 +412,13 @@ def test_several_changes_in_one_reply_are_reviewed_approved_and_run_together(
     card.locator("[data-ipyagent=run-changed]").click()
     expect(here.book.output(3)).to_contain_text("42")
     here.book.shot("run-what-changed")
+    for index in (3, 2):
+        here.book.prompt(index).click()
+        here.book.command("notebook:delete-cell")
+    button = card.locator("[data-ipyagent=run-changed]")
+    expect(button).to_have_text("Run what changed")
+    button.click()
+    expect(button).to_have_text("None of these cells is left")
 
 
 def test_a_change_is_approved_and_run_at_its_cell(jupyterlab: Lab, cells: Make) -> None:

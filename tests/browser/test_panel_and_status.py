@@ -174,6 +174,10 @@ def test_a_plan_in_the_background_is_followed_and_stopped_while_other_cells_run(
     book.expect_done(4)
     stopped = book.run(4).nth(1)
     expect(stopped).to_have_attribute("data-state", "running")
+    row = side.runs.locator(".ia-row:has([data-ipyagent=stop])")
+    words, button = (row.locator(part) for part in (".ia-words", "[data-ipyagent=stop]"))
+    ends = [each.bounding_box() for each in (words, button)]
+    assert ends[0]["x"] + ends[0]["width"] <= ends[1]["x"], "the button stands beside the words"
     side.press("stop", side.runs)
     expect(stopped).to_have_attribute("data-state", "cancelled")
     expect(side.status).to_contain_text("cancelled")

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 from scripted_notebooks import LOAD, Side, call, plan, python, script
 from test_never_lost import THEMES, in_theme, unfold, violations
-from user_actions import press, the_plan
+from user_actions import press, source, the_plan
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.same_page]
 
@@ -43,13 +43,17 @@ def test_an_edited_call_is_shown_again_and_runs_as_it_was_edited(
     book.start_all()
     book.expect_state(1, "waiting")
     card = book.run(1)
-    card.locator("[data-ipyagent=edit]").click()
-    expect(card.locator("[data-ipyagent=arguments]")).to_be_focused()
+    card.locator(".ia-caption [data-ipyagent=edit]").click()
+    field = card.locator(".ipyagent-code [data-ipyagent=arguments]")
+    expect(field).to_be_focused()
+    expect(card.locator(".ia-body > pre")).to_be_hidden()
     book.page.keyboard.press("Control+A")
-    for line in ("n = 1 + 1", "n"):
-        book.page.keyboard.type(line)
-        book.page.keyboard.press("Enter")
-    expect(card.locator("[data-ipyagent=arguments]")).to_have_value("n = 1 + 1\nn\n")
+    book.page.keyboard.type("n = 1 + 1")
+    for key in ("Enter", "Tab"):
+        book.page.keyboard.press(key)
+    book.page.keyboard.type("# two")
+    assert field.locator(".cm-line").all_text_contents() == ["n = 1 + 1", "    # two"]
+    expect(field.locator("[class*=ͼ]").first).to_be_visible()  # in colors
     book.shot("call-editing")
     card.locator("[data-ipyagent=save]").click()
     expect(card.locator("[data-ipyagent=arguments]")).to_have_count(0)
@@ -60,6 +64,43 @@ def test_an_edited_call_is_shown_again_and_runs_as_it_was_edited(
     expect(book.output(2)).to_contain_text("n is 2")
     card.locator("[data-ipyagent=tool] summary").first.click()
     expect(card).to_contain_text("changed by you; the model had written: n = 1")
+
+
+def test_a_variable_opens_by_its_name_and_a_follow_up_completes_it(
+    jupyterlab: Any, notebook: Any
+) -> None:
+    option = script(jupyterlab.folder, "names", python("sales = [11, 12]"), "Made.")
+    book = notebook(LOAD, f"%%agent {option}\nMake sales.")
+    book.start_all()
+
+    def approve(index: int) -> Any:
+        book.expect_state(index, "waiting")
+        press(book.run(index).locator("[data-ipyagent=approve]"))
+        book.expect_state(index, "done")
+        return book.run(index)
+
+    card = approve(1)
+    card.locator(".ia-chip .ia-name").click()
+    expect(card.locator(".ipyagent-head")).to_contain_text("11")
+    expect(card.locator(".ia-tool[open]")).to_have_count(0)
+    book.shot("variable-opened")
+    card.locator(".ia-chip .ia-name").press("Enter")
+    expect(card.locator(".ipyagent-head")).to_have_count(0)
+    line = card.locator("[data-ipyagent=follow-up]")
+    line.press_sequentially("Double @sal")
+    expect(card.locator("[data-ipyagent=name]")).to_have_text(["@sales"])
+    book.shot("names")
+    for key in ("Tab", "Shift+Enter"):
+        line.press(key)
+    line.press_sequentially("by region")
+    line.press("Enter")
+    approve(2)
+    assert source(book, 2).endswith("\nDouble @sales\nby region")
+    # The next one follows it.
+    line.fill("And triple it")
+    line.press("Enter")
+    approve(3)
+    assert source(book, 3).endswith("\nAnd triple it")
 
 
 def test_a_denied_plan_says_so_and_runs_nothing(jupyterlab: Any, notebook: Any) -> None:

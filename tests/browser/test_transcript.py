@@ -122,6 +122,37 @@ FAINT = """
 """
 
 
+WIDE = "\n".join(
+    f"| region {row} |" + "".join(f" quarter {row * n} |" for n in range(30))
+    if row
+    else "|" + " name |" * 31 + "\n|" + "---|" * 31
+    for row in range(3)
+)
+
+
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
+def test_a_wide_table_scrolls_under_its_first_column_and_fades_where_it_is_cut(
+    reopened: Any, motion: Any
+) -> None:
+    book = reopened(answered(WIDE))
+    box = book.run(0).locator(".ia-answer .ipyagent-table")
+    cell = box.locator("tbody td").first
+    left = "each => each.getBoundingClientRect().left"
+    assert box.evaluate("box => box.scrollWidth > box.clientWidth")
+    fades = "box => getComputedStyle(box).backgroundAttachment"
+    assert box.evaluate(fades) == "local, local, scroll, scroll"
+    before, second = cell.evaluate(left), box.locator("tbody td").nth(1).evaluate(left)
+    box.evaluate("box => { box.scrollLeft = 200 }")
+    assert cell.evaluate(left) == before
+    assert box.locator("tbody td").nth(1).evaluate(left) < second
+    book.shot(f"wide-table-{motion}")
+    # A call unfolds in 120 ms, unless the user wants no motion.
+    book.page.emulate_media(reduced_motion=motion)
+    lasts = "each => getComputedStyle(each, '::details-content').transitionDuration"
+    time = "0s" if motion == "reduce" else "0.12s, 0.12s"
+    assert book.run(0).locator(".ia-tool").first.evaluate(lasts) == time
+
+
 @pytest.mark.parametrize("theme", THEMES)
 def test_all_text_can_be_read_in_both_themes_narrow_and_wide(reopened: Any, theme: str) -> None:
     book = reopened(answered(ANSWER))

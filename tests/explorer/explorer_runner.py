@@ -12,7 +12,7 @@ from ipyagent import explorer
 from ipyagent.explorer import ExplorerReply
 from ipyagent.kernel.namespace import digest
 from ipyagent.schema import Message, Role, ToolCall, ToolResultContent
-from ipyagent.schema.results import TableFacts, WorkspaceFacts
+from ipyagent.schema.tables import TableFacts, WorkspaceFacts
 from ipyagent.tools.tables import table_ending
 from ipyagent.tools.workspace import Workspace
 from ipyagent.values.describe import describe

@@ -12,13 +12,12 @@ from explorer_runner import TOOLS, call_of, result
 
 from ipyagent import explorer
 from ipyagent.errors import ModelRefusedError
-from ipyagent.explorer import ExplorerReply, client
-from ipyagent.explorer.client import ExplorerClient, chunks_of
+from ipyagent.explorer import ExplorerClient, ExplorerReply, chunks_of
 from ipyagent.explorer.steps import suggest_for
 from ipyagent.llm.client import Client, ModelRequest
 from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.schema import Message, Role, StreamChunk, TokenUsage, ToolCall, ToolDefinition
-from ipyagent.schema.results import ColumnFacts, TableFacts, WorkspaceFacts
+from ipyagent.schema.tables import ColumnFacts, TableFacts, WorkspaceFacts
 from repository import ROOT
 
 COLUMNS = (ColumnFacts("a", "int64", "number"), ColumnFacts("kind", "str", "text", ("x", "red")))
@@ -225,6 +224,6 @@ async def test_a_bug_in_the_explorer_is_final_and_not_taken_for_an_outage(
     def fail(*_: object) -> ExplorerReply:
         raise KeyError("column")
 
-    monkeypatch.setattr(client, "reply", fail)
+    monkeypatch.setattr(explorer, "reply", fail)
     with pytest.raises(ModelRefusedError, match="the explorer failed: KeyError: 'column'"):
         await answer_of(asking("Hello"))

@@ -73,7 +73,6 @@ NUMBERS: list[Case] = [
     ("What is the average body mass?", "**4201.75**"),
     ("I'd like to know the average body mass of all the penguins, please.", "**4201.75**"),
     ("Hi! What is the mean of the body mass column?", "**4201.75**"),
-    ("averge body_mass_g", "**4201.75**", "I read `averge` as `average`."),
     ("Bill Depth (mm) mean", "**17.15**"),
     ("standard deviation of flipper length", "**14.06**"),
     ("variance of bill depth", "**3.9**"),
@@ -480,6 +479,16 @@ def test_several_tables_and_names(root: Path) -> None:
     rated = pd.DataFrame({"grade": ["A", "B", "A"], "price": [1, 2, 4]})
     assert "**2.333**" in Kernel(root, t=rated).ask("what is a mean price").text
     assert "**2.5** (2" in Kernel(root, t=rated).ask("mean price where grade is A").text
+
+
+def test_an_idle_word_is_not_the_name_of_a_file(tmp_path: Path) -> None:
+    table = pd.DataFrame({"tip": [1, 2]})
+    for name in ("a.ipynb", "the.csv"):
+        (tmp_path / name).write_text("x\n1\n")
+    said = Kernel(tmp_path, tips=table).ask("Add a column double = tip * 2").text
+    assert said.startswith("Added `double`")
+    assert "1.5" in Kernel(tmp_path, tips=table).ask("What is the mean tip?").text
+    assert "`x`" in Kernel(tmp_path, tips=table).ask("What is in the.csv?").text
 
 
 def test_a_value_that_means_nothing_alone_needs_its_column(root: Path) -> None:

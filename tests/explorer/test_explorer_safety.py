@@ -21,7 +21,7 @@ from ipyagent.explorer.lexer import PHRASES
 from ipyagent.explorer.steps import with_imports
 from ipyagent.explorer.text import literal
 from ipyagent.schema import Message, Role
-from ipyagent.schema.results import ColumnFacts, TableFacts, WorkspaceFacts
+from ipyagent.schema.tables import ColumnFacts, TableFacts, WorkspaceFacts
 
 NAMES = ["species", "body_mass_g", "sex", "order date", "paid", "Adelie", "male", "data/p.csv"]
 COLUMNS = (

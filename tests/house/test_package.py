@@ -46,8 +46,8 @@ def test_loading_brings_in_nothing_but_how_a_cell_is_entered() -> None:
 import sys
 from IPython.core.interactiveshell import InteractiveShell
 shell = InteractiveShell.instance()
-from ipyagent.magic import entry
-entry.import_in_background = lambda home: None   # what the background does is not up front
+from ipyagent import magic
+magic.import_in_background = lambda home: None   # what the background does is not up front
 shell.run_line_magic('load_ext', 'ipyagent')
 heavy = {'litellm', 'openai', 'mcp', 'httpx', 'pydantic', 'packaging', 're2', 'tenacity', 'yaml',
          'ipywidgets', 'anywidget', 'pandas', 'PIL', 'matplotlib'}
@@ -65,7 +65,7 @@ ROOMS_NOT_FOR_SCRIPTS = (
     *("cli", "compat.nano", "explorer", "magic"),
     *("services.openapi.services", "services.mcp.servers"),
     *("ui.card", "ui.notebook_view", "ui.plain_view", "ui.transcript", "ui.static_html"),
-    *("llm.litellm", "llm.scripted"),
+    *("llm.gateway", "llm.scripted"),
 )
 ASK = """
 import sys

@@ -15,7 +15,6 @@ LARGE = 400
 
 REASONS = {
     "digests.py": "the results are stored, so they must not change; eight rooms use it",
-    "store/recordings.py": "its table and its rows are used by modules that import each other",
     "number_dates.py": "numbers.py would be large with it",
     "syntax.py": "it works around a fault of CPython, for six rooms",
     "store/answers.py": "a file of its own, which needs nothing of the journal",

@@ -12,7 +12,7 @@ import pytest
 
 from ipyagent.kernel.displays import LARGEST, as_chart, page_kind
 from ipyagent.kernel.outputs import KEPT, CellOutputs, Outputs
-from ipyagent.redaction.redactor import HIDDEN
+from ipyagent.redaction import HIDDEN
 from ipyagent.schema import Display, ToolResult
 from ipyagent.ui.static_html import result_html
 from kernels import RUN_JSON, Kernel, Page, Reply, python, script

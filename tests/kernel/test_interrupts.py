@@ -129,7 +129,7 @@ _holder.{attribute} = _interrupted
 @pytest.mark.parametrize(
     ("where", "name"),
     [
-        ("ipyagent.magic.entry", "import_or_explain"),
+        ("ipyagent.magic", "import_or_explain"),
         ("ipyagent.magic.cells", "parse"),
         ("ipyagent.wiring.run_task", "RunFactory.build"),
         ("ipyagent.kernel.threads", "EngineTask.start"),
@@ -153,7 +153,7 @@ def test_an_interrupt_before_and_after_the_run_is_one_line_as_well(
 
 def test_an_interrupt_handled_by_ipykernel_before_the_cell_is_one_line(shared: Kernel) -> None:
     before = count_resources(shared)
-    awaited = "await __import__('ipyagent.magic.entry', fromlist=['run']).run"
+    awaited = "await __import__('ipyagent.magic', fromlist=['run']).run"
     cell = (
         "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
         f"{awaited}('-m scripted/brief.yaml --confirm yolo', 'Begin.')"

@@ -251,7 +251,8 @@ def test_a_run_can_be_shown_again_with_its_cost(shared: Kernel) -> None:
     cost = shared.run("%agent cost").stdout.splitlines()
     assert cost[0].startswith("What files are here?")
     assert [line.split()[-1] for line in cost] == ["free", "free"]
-    say(shared, "Once more.")
+    say(shared, f"Once more, {'and more ' * 9}")
+    assert "\nOnce more, and more and more and more a… " in shared.run("%agent cost").stdout
     assert "together in shown" in shared.run("%agent cost").stdout
     shared.run("%agent session new empty")
     assert shared.run("%agent cost").stdout == "no runs in empty yet\n"

@@ -23,7 +23,7 @@ from ipyagent.json_types import JsonDict
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.live_blocks import LiveBlocks
-from ipyagent.ui.transcribe.run import Live, transcribe
+from ipyagent.ui.transcribe import Live, transcribe
 from ipyagent.ui.transcript import Transcript
 
 FIXTURES = Path(__file__).parents[2] / "labextension/src/__tests__/fixtures"

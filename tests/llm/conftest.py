@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 from asking import Engine
 
+from ipyagent.llm import gateway
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.client import close
-from ipyagent.llm.litellm import warmup
 from ipyagent.schema import Message, Role, ToolDefinition
 
 RUN_PYTHON = ToolDefinition(
@@ -27,12 +27,12 @@ def request_() -> ModelRequest:
 
 @pytest.fixture(scope="session", autouse=True)
 def warm() -> None:
-    warmup.warm_up()
+    gateway.warm_up()
     for thread in threading.enumerate():
         if thread.name == "ipyagent-warm-up":
             thread.join()
     # For a cut stream it counts tokens, and its tables take 100 MB.
-    warmup.litellm().disable_token_counter = True
+    gateway.import_litellm().disable_token_counter = True
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ import pytest
 from asking import EVENTS, HELLO, ONLY_DIRECT, ONLY_LITELLM, ask, client_of, failed
 
 from ipyagent.errors import ContextOverflowError, ModelRefusedError, ModelUnavailableError
+from ipyagent.llm import gateway
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.litellm import warmup
 from ipyagent.providers import is_too_long
 from servers.model_server import (
     Cut,
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("engine")
 async def test_litellm_left_alone_advertises_itself_in_the_cell(
     request_: ModelRequest, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    litellm = warmup.litellm()
+    litellm = gateway.import_litellm()
     with ModelServer([failure(401), failure(401)]) as server:
         with pytest.raises(litellm.AuthenticationError):
             await litellm.acompletion(
@@ -205,7 +205,7 @@ async def test_a_broken_stream_is_transient_and_never_looks_finished(
 
 @ONLY_LITELLM
 async def test_litellm_left_alone_calls_a_cut_stream_finished_or_only_notices() -> None:
-    litellm = warmup.litellm()
+    litellm = gateway.import_litellm()
     with ModelServer([BROKEN["closed where only closing ends the body"]]) as server:
         reply = await litellm.acompletion(
             "openai/x",

@@ -6,7 +6,7 @@ from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import NO_KEY, destination, late_bases
-from ipyagent.llm.litellm.gateway import LiteLLMClient
+from ipyagent.llm.gateway import LiteLLMClient
 from ipyagent.providers import PROVIDERS, PROXY
 from servers.model_server import ModelServer, answer
 

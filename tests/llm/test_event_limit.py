@@ -13,7 +13,7 @@ from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct.reading import EventSplitter
-from ipyagent.llm.litellm.gateway import Events
+from ipyagent.llm.gateway import Events
 from ipyagent.llm.service_error import EventTooLargeError
 from ipyagent.schema import Message, Role
 from servers.model_server import Flood, ModelServer, Reply, answer

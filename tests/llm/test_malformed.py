@@ -11,8 +11,8 @@ import pytest
 from asking import EVENTS, ONLY_LITELLM, ask, client_of
 
 from ipyagent.errors import ModelRefusedError, ModelUnavailableError
+from ipyagent.llm import gateway
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.litellm import warmup
 from ipyagent.llm.wire import ReplyBuilder
 from servers.model_server import Cut, ModelServer, Reply, delta, failure, sse, stream
 
@@ -143,7 +143,7 @@ async def test_litellm_left_alone_prints_a_traceback_and_warns(
 ) -> None:
     odd = within(b"data: " + call(id=7).encode() + b"\n\n")
     with ModelServer([odd, odd]) as server:
-        alone = await warmup.litellm().acompletion(
+        alone = await gateway.import_litellm().acompletion(
             "openai/x", [{"role": "user", "content": ""}],
             api_base=server.url, api_key="k", stream=True,
         )  # fmt: skip

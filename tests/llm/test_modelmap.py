@@ -9,8 +9,7 @@ from types import ModuleType
 import pytest
 
 from ipyagent.config import LLMConfig
-from ipyagent.llm import modelmap
-from ipyagent.llm.litellm import warmup
+from ipyagent.llm import gateway, modelmap
 from ipyagent.llm.modelmap import facts_of, price, sees, window
 from ipyagent.providers import default_models
 from ipyagent.schema import TokenUsage
@@ -54,10 +53,10 @@ def source(
     """The map in each place where it may be."""
     modelmap._read.cache_clear()
     if request.param == "imported":
-        monkeypatch.setattr(warmup.litellm(), "model_cost", MAP)
+        monkeypatch.setattr(gateway.import_litellm(), "model_cost", MAP)
         yield
         return
-    monkeypatch.setattr(warmup.litellm(), "model_cost", {})
+    monkeypatch.setattr(gateway.import_litellm(), "model_cost", {})
     (tmp_path / "models.json").write_text(model_facts.write(MAP, "a test", "today"))
     monkeypatch.setattr(modelmap, "_FILE", tmp_path / "models.json")
     yield
@@ -103,7 +102,7 @@ def test_the_models_chosen_by_key_have_a_window(engine: str) -> None:
 def test_no_server_is_asked_what_its_model_can(monkeypatch: pytest.MonkeyPatch) -> None:
     with ModelServer() as server:
         monkeypatch.setenv("OLLAMA_API_BASE", server.origin)
-        assert warmup.litellm().supports_vision("ollama/some-model") is False
+        assert gateway.import_litellm().supports_vision("ollama/some-model") is False
         assert [request.path for request in server.requests] == ["/api/show"]
         client = service_client("ollama/some-model", LLMConfig(api_base=server.origin))
         assert client.context_window is None
@@ -138,7 +137,7 @@ LONG = TokenUsage(prompt_tokens=300_000, completion_tokens=500, cache_read_token
     ],
 )
 def test_prices_are_those_that_litellm_computes(model: str, usage: TokenUsage) -> None:
-    litellm = warmup.litellm()
+    litellm = gateway.import_litellm()
     counts = litellm.Usage(
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=usage.completion_tokens,

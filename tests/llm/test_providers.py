@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from harness import Follower
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ContextOverflowError, ModelRefusedError
-from ipyagent.explorer.client import ExplorerClient
+from ipyagent.explorer import ExplorerClient
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import destination, late_bases, resolve
 from ipyagent.llm.wire import ReplyBuilder

@@ -8,8 +8,8 @@ import pytest
 
 from ipyagent.config import LLMConfig, from_environment, resolve_config
 from ipyagent.errors import ConfigError
+from ipyagent.llm import gateway
 from ipyagent.llm.destinations import OFFLINE, Probe, fetch, list_models, offers, resolve
-from ipyagent.llm.litellm import warmup
 from ipyagent.providers import default_models
 from servers.model_server import ModelServer
 
@@ -201,7 +201,7 @@ def test_fetch_takes_no_other_protocol_for_json() -> None:
 
 
 def test_the_model_chosen_for_openai_takes_tools_without_the_package_mcp() -> None:
-    check = warmup.litellm().main.responses_api_bridge_check
+    check = gateway.import_litellm().main.responses_api_bridge_check
     tools = [{"type": "function", "function": {"name": "f"}}]
 
     def mode(model: str) -> Any:
@@ -212,7 +212,7 @@ def test_the_model_chosen_for_openai_takes_tools_without_the_package_mcp() -> No
 
 
 def test_the_models_chosen_by_key_are_in_litellms_map_and_take_tools() -> None:
-    litellm = warmup.litellm()
+    litellm = gateway.import_litellm()
     routers = {"openrouter"}  # chooses a model for each request
     for model in KEYS.values():
         if model.partition("/")[0] not in routers:

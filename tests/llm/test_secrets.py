@@ -9,9 +9,9 @@ import pytest
 from asking import EVENTS, HELLO, ONLY_LITELLM, ask, failed, make_client
 
 from ipyagent.config import LLMConfig
+from ipyagent.llm import gateway
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.error_mapping import hide_keys
-from ipyagent.llm.litellm import warmup
 from patience import PATIENCE
 from servers.model_server import Cut, ModelServer, Reply, Silence, delta, failure, stream
 
@@ -98,7 +98,7 @@ def test_only_what_may_be_a_key_is_hidden_in_a_service_s_message() -> None:
 
 @ONLY_LITELLM
 async def test_what_litellm_raises_shows_the_key_that_a_service_told_back() -> None:
-    litellm, key = warmup.litellm(), KEYS[1]
+    litellm, key = gateway.import_litellm(), KEYS[1]
     told_back = failure(401, f"Incorrect API key provided: {key}")
     with ModelServer([told_back]) as server, pytest.raises(litellm.AuthenticationError) as caught:
         await litellm.acompletion(

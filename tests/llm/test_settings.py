@@ -11,9 +11,9 @@ from asking import HELLO, KEY, ONLY_LITELLM, ask, client_of, failed, make_client
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
+from ipyagent.llm import gateway
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import resolve
-from ipyagent.llm.litellm import warmup
 from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.schema import (
     Message,
@@ -269,7 +269,7 @@ async def test_minimax_is_a_profile_of_four_lines(request_: ModelRequest) -> Non
     assert "sk-another" not in str(first.headers)
     assert message.thinking == "hm"
     assert '"signature": "SIG"' in json.dumps(second.body["messages"])
-    assert warmup.litellm().api_base is None
+    assert gateway.import_litellm().api_base is None
 
 
 async def test_a_conversation_keeps_one_connection(request_: ModelRequest) -> None:

@@ -10,7 +10,7 @@ from IPython.core.getipython import get_ipython
 from IPython.core.interactiveshell import InteractiveShell
 
 from ipyagent import Session, ToolResult, magic
-from ipyagent.magic.notebook import NotebookSettings
+from ipyagent.magic.notebook_settings import NotebookSettings
 
 
 def finish_import() -> None:
@@ -44,7 +44,7 @@ def test_what_fails_in_the_background_is_left_to_the_cell_that_needs_it(
         asked.append(settings.home)
         raise OSError("no such device")
 
-    monkeypatch.setattr("ipyagent.magic.notebook.NotebookSettings.prepare_model", fail)
+    monkeypatch.setattr("ipyagent.magic.notebook_settings.NotebookSettings.prepare_model", fail)
     load_and_unload()
     assert asked == [Path.cwd()]
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from ipyagent.rehearsal import in_kernel
-from ipyagent.schema.results import table_in
+from ipyagent.schema.tables import table_in
 from ipyagent.values.variables.tables import copies_on_write
 from rehearsal_trial import in_both_ways, judge, rehearse
 

@@ -18,10 +18,10 @@ LOOKS = {"IPYAGENT_AGENT__LOOK_FREELY": "true", "IPYAGENT_AGENT__REHEARSE_SECOND
 
 FORBID = """
 from ipyagent.rehearsal import system
-from ipyagent.tools.sandbox import seccomp
+from ipyagent.tools.sandbox import bubblewrap
 system.forbid_new_privileges()
-system.filter_calls(seccomp.build_filter())
-del system, seccomp
+system.filter_calls(bubblewrap.build_filter())
+del system, bubblewrap
 """
 """Makes a kernel a place where namespaces are refused, as Docker does."""
 
@@ -155,7 +155,7 @@ def test_what_is_no_data_is_left_on_the_copy(shared: Kernel, folder: Path, code:
     before = shared.value(state)
     found = look(shared, folder, code)
     assert found["decided_by"] == "rehearsal", found
-    assert found["reason"].endswith(f"; left there: {LEFT[code]}")
+    assert found["reason"].endswith(f"; left on the copy: {LEFT[code]}")
     assert found["result"]["for_model"].count(f"where this ran: {LEFT[code]}.") == 1
     assert shared.value(state) == before
 

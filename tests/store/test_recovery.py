@@ -5,8 +5,8 @@ from typing import ClassVar
 import pytest
 
 from ipyagent import schema as s
-from ipyagent.store.journal import CHILD, Journal
-from ipyagent.store.recovery import KERNEL_GONE
+from ipyagent.store.journal import KERNEL_GONE, Journal
+from ipyagent.store.sessions import CHILD
 from ipyagent.store.tables import Row
 from stories import (
     PLAN,

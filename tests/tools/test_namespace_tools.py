@@ -177,9 +177,21 @@ def test_the_users_own_cells_stand_between_the_runs():
         ("a = 1\ndf = 2\nprint(df)", "df = 2"),
         ("df.x == 1\ndf.sort()", "df.sort()"),
         ("xdf = 1\nimport numpy as df", "import numpy as df"),
+        ("df = read('a')\nprint(df.to_json(orient='values'))", "df = read('a')"),
+        ("df['a'] = 1\ndf.b += 1\nother = df", "df.b += 1"),
+        ("df.drop(columns='a', inplace=True)\ndf.head()", "df.drop(columns='a', inplace=True)"),
+        ("df.append(1)\nlen(df)", "df.append(1)"),
+        ("for df in (1, 2):\n    go(df == 1)", "for df in (1, 2):"),
+        ("%time df = 1", "%time df = 1"),
         ("go()", "go()"),
         ("", ""),
     ],
 )
 def test_the_line_that_sets_a_name_is_the_one_shown(code: str, line: str):
     assert code_line(code, "df") == line
+
+
+def test_the_line_of_a_column_is_shown_if_one_names_it():
+    code = "df['a'] = 1\ndf['b'] = 2\ndf['c'] = 3"
+    assert code_line(code, "df", "b") == "df['b'] = 2"
+    assert code_line(code, "df", "z") == "df['c'] = 3"

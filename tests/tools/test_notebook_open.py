@@ -19,7 +19,7 @@ from ipyagent.tools.notebook_tools import NotebookTools
 from ipyagent.tools.workspace import Workspace
 from ipyagent.ui.blocks import run_html
 from ipyagent.ui.plain_text import render, summarize
-from ipyagent.ui.transcribe.run import transcribe
+from ipyagent.ui.transcribe import transcribe
 from ipyagent.wiring.toolset import Toolset
 from ipyagent.wiring.undo import find_undo
 from open_notebooks import MemoryPage, cell, desktop

@@ -17,7 +17,6 @@ from pydantic import BaseModel
 from ipyagent.errors import AgentError, PathTraversalError, PathValidationError
 from ipyagent.schema import ImageContent, TextContent, ToolResult, TruncationConfig
 from ipyagent.tools.file_tools import file_tools
-from ipyagent.tools.folder import MAX_BYTES
 from ipyagent.tools.result_conversion import (
     OutputStore,
     as_result,
@@ -25,7 +24,7 @@ from ipyagent.tools.result_conversion import (
     truncate,
     truncate_result,
 )
-from ipyagent.tools.workspace import Workspace
+from ipyagent.tools.workspace import MAX_BYTES, Workspace
 
 PICTURE = ImageContent(data="aGk=")
 

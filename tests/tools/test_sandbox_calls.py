@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from boxes import Place, needs_bubblewrap, place_in, printed
 
-from ipyagent.tools.sandbox import bubblewrap, seccomp
+from ipyagent.tools.sandbox import bubblewrap
 
 pytestmark = pytest.mark.spec("M27")
 
@@ -90,19 +90,19 @@ def verdict(program: bytes, number: int, *arguments: int, audit: int) -> int:
 
 
 def numbers(machine: str, table: str) -> dict[str, int]:
-    return seccomp._ARCHITECTURES[machine].numbers(table)
+    return bubblewrap._ARCHITECTURES[machine].numbers(table)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("namespaces", [True, False])
 def test_dangerous_calls_are_denied_and_all_others_allowed(machine: str, namespaces: bool):
-    program = seccomp.build_filter(machine, namespaces=namespaces)
-    denied = numbers(machine, seccomp._DENIED).values()
+    program = bubblewrap.build_filter(machine, namespaces=namespaces)
+    denied = numbers(machine, bubblewrap._DENIED).values()
     if not namespaces:
-        denied = {*denied, *numbers(machine, seccomp._SHARED).values(), *range(468, 600)}
-        denied |= {numbers(machine, seccomp._CHECKED)["ioctl"]}  # one without a request
+        denied = {*denied, *numbers(machine, bubblewrap._SHARED).values(), *range(468, 600)}
+        denied |= {numbers(machine, bubblewrap._CHECKED)["ioctl"]}  # one without a request
     for number in range(600):
-        expected = ABSENT if number == seccomp._CLONE3 else ALLOWED
+        expected = ABSENT if number == bubblewrap._CLONE3 else ALLOWED
         expected = DENIED if number in denied else expected
         assert verdict(program, number, audit=MACHINES[machine]) == expected, number
 
@@ -122,16 +122,16 @@ def test_dangerous_calls_are_denied_and_all_others_allowed(machine: str, namespa
 def test_calls_that_reach_others_without_namespaces_are_denied_by_their_arguments(
     machine: str, call: str, denied: list[tuple[int, ...]], allowed: list[tuple[int, ...]]
 ):
-    program = seccomp.build_filter(machine, processes=False, namespaces=False)
-    number, audit = numbers(machine, seccomp._CHECKED)[call], MACHINES[machine]
+    program = bubblewrap.build_filter(machine, processes=False, namespaces=False)
+    number, audit = numbers(machine, bubblewrap._CHECKED)[call], MACHINES[machine]
     assert {verdict(program, number, *each, audit=audit) for each in denied} == {DENIED}
     assert {verdict(program, number, *each, audit=audit) for each in allowed} == {ALLOWED}
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_threads_begin_and_namespaces_do_not(machine: str):
-    program, audit = seccomp.build_filter(machine), MACHINES[machine]
-    clone, unshare = (numbers(machine, seccomp._CHECKED)[each] for each in ("clone", "unshare"))
+    program, audit = bubblewrap.build_filter(machine), MACHINES[machine]
+    clone, unshare = (numbers(machine, bubblewrap._CHECKED)[each] for each in ("clone", "unshare"))
     assert verdict(program, clone, THREAD, audit=audit) == ALLOWED
     assert verdict(program, clone, 17 | NEW_USER, audit=audit) == DENIED
     assert verdict(program, clone, NEW_TIME, audit=audit) == ALLOWED  # part of a signal
@@ -142,22 +142,22 @@ def test_threads_begin_and_namespaces_do_not(machine: str):
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_nothing_is_typed_into_a_terminal(machine: str):
-    program, audit = seccomp.build_filter(machine), MACHINES[machine]
-    ioctl = numbers(machine, seccomp._CHECKED)["ioctl"]
+    program, audit = bubblewrap.build_filter(machine), MACHINES[machine]
+    ioctl = numbers(machine, bubblewrap._CHECKED)["ioctl"]
     for request, expected in [(0x5412, DENIED), (0x541C, DENIED), (0x5401, ALLOWED)]:
         assert verdict(program, ioctl, 0, request, audit=audit) == expected
         assert verdict(program, ioctl, 0, request | 1 << 32, audit=audit) == expected
 
 
 def test_another_interface_to_the_same_calls_is_denied():
-    program = seccomp.build_filter("x86_64")
+    program = bubblewrap.build_filter("x86_64")
     assert verdict(program, 20, audit=0x40000003) == DENIED  # as 32-bit programs call
     assert verdict(program, 0x40000000 + 39, audit=MACHINES["x86_64"]) == DENIED  # x32
     assert verdict(program, 39, audit=MACHINES["aarch64"]) == DENIED
 
 
 def test_a_machine_without_a_filter_has_none():
-    assert seccomp.build_filter("riscv64") == b""
+    assert bubblewrap.build_filter("riscv64") == b""
 
 
 @needs_bubblewrap
@@ -165,8 +165,8 @@ def test_a_machine_without_a_filter_has_none():
 async def test_the_box_denies_them(place: Place):
     assert place.sandbox.unfiltered_reason is None
     machine = platform.machine()
-    attempts = {name: [number] for name, number in numbers(machine, seccomp._DENIED).items()}
-    known = numbers(machine, seccomp._CHECKED)
+    attempts = {name: [number] for name, number in numbers(machine, bubblewrap._DENIED).items()}
+    known = numbers(machine, bubblewrap._CHECKED)
     attempts |= {"unshare": [known["unshare"], NEW_USER], "clone": [known["clone"], 17 | NEW_USER]}
     said = json.loads(printed(await place.python(ATTEMPTS, json.dumps(attempts))))
     assert {name for name, error in said.items() if error != errno.EPERM} == set()
@@ -187,7 +187,7 @@ async def test_ordinary_programs_do_what_they_always_do(place: Place):
 async def test_a_box_that_cannot_filter_says_so_and_is_used(
     place: Place, monkeypatch: pytest.MonkeyPatch, program: bytes
 ):
-    monkeypatch.setattr(seccomp, "build_filter", lambda: program)
+    monkeypatch.setattr(bubblewrap, "build_filter", lambda: program)
     found = bubblewrap.detect_sandbox.__wrapped__()
     assert (found.problem, found.seccomp_filter) == (None, b"")
     assert "filter" in (found.unfiltered_reason or "")

@@ -9,15 +9,15 @@ from hypothesis import given, strategies as st
 from test_file_tools import Hands
 
 from ipyagent.errors import AgentError, InvalidArgumentsError, PathValidationError
-from ipyagent.tools.file_change import Change
-from ipyagent.tools.file_tools import SearchTool
-from ipyagent.tools.text_encoding import (
+from ipyagent.tools.file_change import (
     MIXED,
+    Change,
     decode_file,
     detect_line_ending,
     normalize_newlines,
     replace_keeping_endings,
 )
+from ipyagent.tools.file_tools import SearchTool
 from ipyagent.tools.workspace import Workspace
 
 ROWS = {

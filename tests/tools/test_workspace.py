@@ -22,32 +22,11 @@ from ipyagent.errors import AgentError, ConfigError, PathTraversalError, PathVal
 from ipyagent.tools import safe_open
 from ipyagent.tools.file_tools import file_tools, search_tools
 from ipyagent.tools.path_rules import WalkBudget
-from ipyagent.tools.safe_open import Opener, choose_opener, open_by_walking, open_with_openat2
 from ipyagent.tools.workspace import Workspace
 from patience import PATIENCE
 from sampling import sample
 
 CANARY = b"canary-7f3a-outside"
-
-
-def has_openat2() -> bool:
-    fd = os.open("/", os.O_RDONLY)
-    try:
-        return choose_opener(fd) is open_with_openat2
-    finally:
-        os.close(fd)
-
-
-both_openers = pytest.mark.parametrize(
-    "opener",
-    [
-        pytest.param(
-            open_with_openat2,
-            marks=pytest.mark.skipif(not has_openat2(), reason="kernel has no openat2"),
-        ),
-        open_by_walking,
-    ],
-)
 
 
 @pytest.fixture
@@ -131,11 +110,8 @@ def plant_links(root: Path) -> None:
 
 
 @pytest.mark.spec("A17", "A42", "A45", "D7", "D15")
-@both_openers
 @pytest.mark.parametrize("share", [5, pytest.param(1, marks=pytest.mark.slow)])
-def test_no_hostile_path_reads_or_changes_anything_outside(
-    root: Path, opener: Opener, share: int
-) -> None:
+def test_no_hostile_path_reads_or_changes_anything_outside(root: Path, share: int) -> None:
     plant_links(root)
     paths = sample(hostile_paths(root), share)
     assert len(set(paths)) >= 200 // share
@@ -149,7 +125,7 @@ def test_no_hostile_path_reads_or_changes_anything_outside(
             os.close(fd)
     assert naive >= 20 // share, "the corpus must be dangerous to those who just open"
 
-    workspace = Workspace(root, opener)
+    workspace = Workspace(root)
     tools = [*file_tools(workspace, allow_delete=True), *search_tools(workspace)]
     by_name = {tool.name: tool.function for tool in tools}
     operations: list[Callable[[str], object]] = [
@@ -188,15 +164,14 @@ def test_an_escape_is_named_without_saying_where_it_would_have_led(root: Path) -
 
 
 @pytest.mark.spec("A40", "A17")
-@both_openers
-def test_relative_absolute_and_dotted_paths_inside_are_fine(root: Path, opener: Opener) -> None:
-    workspace = Workspace(root, opener)
+def test_relative_absolute_and_dotted_paths_inside_are_fine(root: Path) -> None:
+    workspace = Workspace(root)
     for path in ("a.txt", "./a.txt", "sub/../a.txt", str(root / "a.txt"), f"{root}/sub/../a.txt"):
         assert workspace.read_bytes(path) == b"inside\n"
     alias = root.parent / "alias"
     alias.symlink_to(root)
-    assert Workspace(alias, opener).read_bytes(str(alias / "a.txt")) == b"inside\n"
-    assert Workspace(alias, opener).read_bytes(str(root / "a.txt")) == b"inside\n"
+    assert Workspace(alias).read_bytes(str(alias / "a.txt")) == b"inside\n"
+    assert Workspace(alias).read_bytes(str(root / "a.txt")) == b"inside\n"
 
 
 def test_nothing_in_a_path_is_decoded_or_expanded(root: Path) -> None:
@@ -234,10 +209,9 @@ def test_a_root_that_is_no_folder_is_a_setting_to_correct_and_never_made(root: P
     assert fingerprint(root) == before
 
 
-@both_openers
-def test_links_are_refused_by_name_even_when_they_stay_inside(root: Path, opener: Opener) -> None:
+def test_links_are_refused_by_name_even_when_they_stay_inside(root: Path) -> None:
     plant_links(root)
-    workspace = Workspace(root, opener)
+    workspace = Workspace(root)
     for path, link in {"link-dir/secret.txt": "link-dir", "link-self/a.txt": "link-self"}.items():
         for operation in (workspace.read_bytes, workspace.delete, workspace.scan):
             with pytest.raises(PathValidationError) as caught:
@@ -294,13 +268,12 @@ def swapping(one: Path, other: Path) -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.spec("A17", "A45")
-@both_openers
-def test_swapping_a_folder_for_a_link_never_leads_out(root: Path, opener: Opener) -> None:
+def test_swapping_a_folder_for_a_link_never_leads_out(root: Path) -> None:
     one, other = plant_swap(root)
     assert naive_read(root, "d/secret.txt", between=lambda: exchange(one, other)) == CANARY
     exchange(one, other)
 
-    workspace = Workspace(root, opener)
+    workspace = Workspace(root)
     reading: list[Callable[[], object]] = [
         lambda: workspace.read_bytes("d/secret.txt") == b"inside",
         lambda: [e.path for e in workspace.scan("d/deep")] != ["passwd"],
@@ -329,10 +302,9 @@ def test_swapping_a_folder_for_a_link_never_leads_out(root: Path, opener: Opener
 # --- special files -------------------------------------------------------------------------------
 
 
-@both_openers
-def test_pipes_sockets_and_devices_are_refused_at_once(root: Path, opener: Opener) -> None:
+def test_pipes_sockets_and_devices_are_refused_at_once(root: Path) -> None:
     plant_links(root)
-    workspace = Workspace(root, opener)
+    workspace = Workspace(root)
     waiting = threading.Thread(target=(root / "fifo").read_bytes, daemon=True)
     waiting.start()
     waiting.join(0.2)
@@ -346,7 +318,7 @@ def test_pipes_sockets_and_devices_are_refused_at_once(root: Path, opener: Opene
             operation(path)
     for folder, name in {"/dev": "zero", "/proc": "version", "/proc/self": "environ"}.items():
         with pytest.raises(PathValidationError, match="device or pipe"):
-            Workspace(Path(folder), opener).read_bytes(name)
+            Workspace(Path(folder)).read_bytes(name)
     (root / "fifo").open("wb").close()  # lets the waiting thread go
     waiting.join(PATIENCE)
     assert not waiting.is_alive()
@@ -364,8 +336,7 @@ def test_what_counts_is_what_is_read_not_what_the_inode_says(root: Path) -> None
 # --- writing -------------------------------------------------------------------------------------
 
 
-@both_openers
-def test_writing_a_hard_link_leaves_the_file_outside_alone(root: Path, opener: Opener) -> None:
+def test_writing_a_hard_link_leaves_the_file_outside_alone(root: Path) -> None:
     outside = root.parent / "outside" / "secret.txt"
     os.link(outside, root / "naive.txt")
     os.link(outside, root / "hard.txt")
@@ -373,7 +344,7 @@ def test_writing_a_hard_link_leaves_the_file_outside_alone(root: Path, opener: O
     assert outside.read_bytes() == CANARY + b"!", "a plain write goes through the link"
     outside.write_bytes(CANARY)
 
-    workspace = Workspace(root, opener)
+    workspace = Workspace(root)
     workspace.write_atomic("hard.txt", b"mine")
     workspace.append("naive.txt", b"more")
     assert outside.read_bytes() == CANARY
@@ -701,9 +672,8 @@ def test_is_file_answers_about_readable_files_and_never_raises(root: Path) -> No
         assert not workspace.is_file(path)
 
 
-@both_openers
-def test_the_state_folder_is_ignored_by_git_and_never_a_link(root: Path, opener: Opener) -> None:
-    Workspace(root, opener).state_folder().write_atomic("notes.json", b"{}")
+def test_the_state_folder_is_ignored_by_git_and_never_a_link(root: Path) -> None:
+    Workspace(root).state_folder().write_atomic("notes.json", b"{}")
     assert (root / ".ipyagent" / ".gitignore").read_text() == "*\n"
     assert (root / ".ipyagent" / "notes.json").read_text() == "{}"
 
@@ -711,7 +681,7 @@ def test_the_state_folder_is_ignored_by_git_and_never_a_link(root: Path, opener:
     other.mkdir()
     (other / ".ipyagent").symlink_to(root.parent / "outside")
     with pytest.raises(PathValidationError, match="symbolic link"):
-        Workspace(other, opener).state_folder()
+        Workspace(other).state_folder()
 
 
 def test_a_workspace_gives_its_descriptors_back(root: Path) -> None:

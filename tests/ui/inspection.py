@@ -8,7 +8,7 @@ import unicodedata
 
 from bs4 import BeautifulSoup, Tag
 
-from ipyagent.ui.markdown_rules import FORMULA, formula_html
+from ipyagent.ui.sanitize import FORMULA, formula_html
 
 READABLE = re.compile(
     r"a|b|blockquote|br|caption|code|d[dlt]|data|del|details|div|em|h[1-6r]|i|img|ins|kbd|li|mark|[ou]l"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from ipyagent import schema as s
 from ipyagent.ui import plain_text, static_html
-from ipyagent.ui.transcribe.run import transcribe
+from ipyagent.ui.transcribe import transcribe
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 CODE = """\

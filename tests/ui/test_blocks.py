@@ -13,7 +13,7 @@ from test_static_html import notebook
 
 from ipyagent import schema as s
 from ipyagent.ui.blocks import join_blocks, list_blocks
-from ipyagent.ui.transcribe.run import transcribe
+from ipyagent.ui.transcribe import transcribe
 
 LOADING = (
     "files = ['a.csv', 'b.csv', 'c.parquet']\nq = pd.concat(map(pd.read_csv, files))\nq.head()"
@@ -78,9 +78,19 @@ def test_the_steps_of_a_finished_run_are_one_line_with_what_they_changed() -> No
         "✎ Looked 3 times · 2 changes a created b created c created",
         "12.3 s · anthropic/claude-sonnet · details",
     ]
+    assert lines(run((look(1), answer(2))))[0] == "⌕ looks at q: describe"
+    assert lines(run((change(1, "x"), answer(2))))[0] == "✎ makes x x created"
     many = change(1, *"abcdef"), look(2), answer(3)
     assert "d created … 2 more" in lines(run(many))[0]
     assert len(lines(run((*steps, answer(6)), verbose=1))) == 6
+
+
+def test_the_line_of_several_steps_names_the_files_of_diffs() -> None:
+    diff = s.Preview(kind="diff", text="--- a/b.md\n+++ b/b.md\n@@ -1 +1 @@\n-old\n+new\n")
+    write = call("c1", "write_file", {"path": "b.md", "content": "new"})
+    wrote = s.Step(number=1, executions=(done(write, "", sensitive=True, preview=diff),))
+    assert lines(run((wrote, change(2, "x"), answer(3))))[0] == "✎ 2 changes b.md +1 −1 x created"
+    assert lines(run((wrote, answer(2))))[0] == "▤ writes file b.md +1 −1"
 
 
 def test_looks_in_a_row_are_one_line_while_a_run_is_on() -> None:

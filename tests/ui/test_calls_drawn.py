@@ -17,6 +17,7 @@ from ipyagent.plaintext import strip_escapes
 from ipyagent.tools.result_conversion import truncate_result
 from ipyagent.ui.plain_text import approval_text, request_text, summarize
 from ipyagent.ui.static_html import saved_bundle, tool_result_bundle
+from ipyagent.ui.transcribe import Live, transcribe
 from ipyagent.ui.transcribe.call import CallContext, transcribe_call
 from ipyagent.ui.transcribe.call_texts import (
     TOUCHED,
@@ -25,7 +26,6 @@ from ipyagent.ui.transcribe.call_texts import (
     transcribe_result,
     variables_text,
 )
-from ipyagent.ui.transcribe.run import Live, transcribe
 from ipyagent.ui.transcript import Media, Transcript
 from ipyagent.values.describe import describe
 
@@ -104,6 +104,14 @@ def test_a_change_is_told_by_its_lines() -> None:
 )
 def test_a_result_is_told_by_its_size(result: s.ToolResult, line: str) -> None:
     assert summarize_result(result) == line
+
+
+def test_the_outcome_of_a_task_is_its_answer_not_what_it_showed() -> None:
+    html = '<table border="1" class="dataframe"><tbody><tr><td>7</td></tr></tbody></table>'
+    table = s.Display(data={"text/html": html, "text/plain": "7"})
+    child = s.ChildRun(runs=("task",))
+    result = s.ToolResult(output="all", for_model="Seven.", displays=(table,), child=child)
+    assert summarize_result(result) == "Seven."
 
 
 def test_both_stand_in_the_line_of_a_call() -> None:
@@ -411,7 +419,7 @@ TRIED = running("sum(numbers)", rehearsal=s.Rehearsal(outcome=s.RehearsalOutcome
     ("code", "words"),
     [
         ("sum(numbers)", "looked · ran on a copy, nothing changed"),
-        ("total = sum(numbers)", "looked · ran on a copy, its variables were adopted"),
+        ("total = sum(numbers)", "looked · ran on a copy, its variables were taken over"),
         ("1 / 0", "looked · ran on a copy and failed, nothing changed"),
     ],
 )

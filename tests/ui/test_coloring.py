@@ -13,8 +13,8 @@ from hypothesis import given, strategies as st
 from inspection import dangers, read
 
 from growth import LINEAR, growth
+from ipyagent.ui.live_blocks import Prose
 from ipyagent.ui.parts import pre
-from ipyagent.ui.prose import Prose
 from ipyagent.ui.reveal import color_code
 from ipyagent.ui.sanitize import markdown_blocks, markdown_to_html
 

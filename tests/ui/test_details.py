@@ -18,7 +18,7 @@ from ipyagent.schema.events import Compacted
 from ipyagent.ui import plain_text
 from ipyagent.ui.plain_view import PlainView
 from ipyagent.ui.static_html import saved_bundle
-from ipyagent.ui.transcribe.run import transcribe
+from ipyagent.ui.transcribe import transcribe
 from ipyagent.ui.transcribe.step import usage_text
 from ipyagent.ui.transcript import Call, Transcript
 

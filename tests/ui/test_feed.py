@@ -28,8 +28,8 @@ from ipyagent.ui.feed import INTERVAL, Feed
 from ipyagent.ui.live_blocks import LiveBlocks
 from ipyagent.ui.messages import Protocol
 from ipyagent.ui.page_bridge import PageBridge
+from ipyagent.ui.transcribe import Live, Transcriber, transcribe
 from ipyagent.ui.transcribe.call_texts import mask_run
-from ipyagent.ui.transcribe.run import Live, Transcriber, transcribe
 from ipyagent.ui.transcript import Transcript
 from memory_pages import MemoryPages
 from page_blocks import PageBlocks

@@ -7,9 +7,8 @@ from bs4 import BeautifulSoup, Tag
 from inspection import dangers
 
 from growth import LINEAR, growth
-from ipyagent.ui.markdown_rules import formula_html, may_set
 from ipyagent.ui.parts import media_html
-from ipyagent.ui.sanitize import markdown_to_html
+from ipyagent.ui.sanitize import formula_html, markdown_to_html, may_set
 from ipyagent.ui.transcript import Display
 
 BLOCKS = {"$$", "\\[", "``"}

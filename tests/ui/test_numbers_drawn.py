@@ -14,7 +14,7 @@ from ipyagent import schema as s
 from ipyagent.numbers import TracedNumber, trace_numbers
 from ipyagent.ui.sanitize import markdown_to_html
 from ipyagent.ui.static_html import saved_bundle
-from ipyagent.ui.transcribe.run import transcribe
+from ipyagent.ui.transcribe import transcribe
 from ipyagent.ui.transcript import AnswerNumber
 
 MASS = "        count         mean\nAdelie    151  3700.662252\nGentoo    123  5076.016260"

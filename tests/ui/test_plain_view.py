@@ -108,6 +108,14 @@ def test_a_call_that_nobody_was_asked_about_is_shown_in_full_before_it_runs():
     assert "▶ run_python runs, auto (confirm-sensitive):\n  │ x = 1\n  │ y = 2\n" in out
 
 
+def test_a_look_does_not_say_that_it_runs():
+    look = running("x", decision=s.Decision.AUTO, decided_by=s.DecidedBy.REHEARSAL, reason="looked")
+    out = written(
+        *FIRST, s.ToolStarted(step=1, execution=look), s.ToolRunning(step=1, call_id="c1")
+    )
+    assert "▶ run_python, looked:\n  │ x\n" in out
+
+
 def test_code_and_diffs_are_coloured_and_never_changed():
     code = "\n\nx = '''a\nb'''  # \u202e\n\n"
     coloured = request_text(running(code), color=True)

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from inspection import dangers
 
 from growth import LINEAR, growth
-from ipyagent.ui.prose import Prose
+from ipyagent.ui.live_blocks import Prose
 from ipyagent.ui.sanitize import MAX_MARKDOWN, markdown_blocks, markdown_to_html
 
 PART = (

@@ -20,8 +20,8 @@ from ipyagent import schema as s
 from ipyagent.ui import blocks
 from ipyagent.ui.plain_text import SUMMARY, render
 from ipyagent.ui.static_html import RUN_MIME, saved_bundle, tool_result_bundle
+from ipyagent.ui.transcribe import Live, state_of, transcribe
 from ipyagent.ui.transcribe.call import GLYPHS
-from ipyagent.ui.transcribe.run import Live, state_of, transcribe
 
 
 def page(of: s.Run) -> BeautifulSoup:

@@ -42,6 +42,13 @@ reads 3 files → sales
     q3 = pd.read_parquet("c.parquet")
     sales = pd.concat([q1, q2, q3])
     sales.head()
+reads 3 files → sales, old and 1 more
+    sales = pd.read_csv("a.csv")
+    old = pd.read_csv("b.csv", sep=";").dropna()
+    returns = pd.read_json("c.jsonl", lines=True)
+    returns = returns.dropna()
+    for table in (sales, old, returns):
+        print(table.shape)
 reads book.xlsx → df
     df = pd.read_excel("book.xlsx", sheet_name="Data")
     df
@@ -248,6 +255,8 @@ def test_code_has_a_title_that_says_what_is_read_or_made(title: str, code: str) 
         ("warnings.filterwarnings('ignore')\ndf.describe()", "looks at df: describe"),
         ("df.select(pl.col('a'))", "looks at df: a"),
         ("subprocess.run(['ls', '-l'])", "runs 1 line"),
+        ("import time\nimport numpy as np", "imports time, numpy"),
+        ("import time\nfor i in range(9):\n    print(i)\n    time.sleep(1)", "runs 4 lines"),
         ("1 / 0", "runs 1 line"),
         ("((((", "runs 1 line"),
         ("(" * 30_000 + "\n1", "runs 2 lines"),
@@ -256,6 +265,20 @@ def test_code_has_a_title_that_says_what_is_read_or_made(title: str, code: str) 
 )  # fmt: skip
 def test_a_title_is_no_more_than_what_the_code_names(code: str, title: str) -> None:
     assert title_code(code) == title
+
+
+@pytest.mark.parametrize(
+    ("sql", "title"),
+    [
+        ("SELECT 1 FROM 'a/*.csv' JOIN \"the b\" USING (k)", "queries a/*.csv, the b"),
+        ("select * from sales s, read_csv('x')", "queries sales"),
+        ("from range(9) select 1", "queries from range(9) select 1"),
+        ("SHOW TABLES", "queries SHOW TABLES"),
+    ],
+)
+def test_the_title_of_a_query_names_its_tables(sql: str, title: str) -> None:
+    query = s.ToolExecution(call=call("c1", "query", {"sql": sql}))
+    assert " ".join(find_gist(query, "").title.split()) == title
 
 
 @pytest.mark.parametrize("piece", ["x = m.fit(a)\n", "y.a = 1\n", "px.line(a).show()\n"])

@@ -15,29 +15,12 @@ from harness import Lab
 from ipyagent.agent.prompts import PUSH_DOWN
 from ipyagent.kernel.namespace import digest
 from ipyagent.values.describe import describe
-from ipyagent.values.describe.libraries import MEMORY
 
-
-@pytest.fixture
-def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process of the tests may hold more than a kernel with few tables."""
-    monkeypatch.setattr("ipyagent.values.describe.libraries._anonymous_memory", lambda: 0)
-
-
-def test_lazy_tables_of_local_files_tell_their_columns(tmp_path: Path, little_memory: None) -> None:
-    table = pl.DataFrame({"a": [1], "b": ["x"]})
-    table.write_parquet(tmp_path / "x.parquet")
-    table.write_csv(tmp_path / "x.csv")
-    parquet = pl.scan_parquet(tmp_path / "x.parquet")
-    csv = pl.scan_csv(tmp_path / "x.csv")
-    assert line(parquet) == "LazyFrame, 2 columns (a: Int64, b: String), not computed [polars]"
-    assert "(n: UInt32)" in line(parquet.select(n=pl.col("a").cast(pl.UInt32)))
-    assert "b: String, b_right: String)" in line(csv.join(parquet, on="a"))
-    assert "column  dtype\na       Int64" in describe("x", csv, detail=True)
+LAZY = "LazyFrame, not computed [polars]"
 
 
 @pytest.mark.filterwarnings("ignore")  # of polars, where a function has no type
-def test_no_function_in_a_polars_plan_is_called(tmp_path: Path, little_memory: None) -> None:
+def test_no_function_of_a_plan_is_called_and_no_file_or_server_is_asked(tmp_path: Path) -> None:
     count = Counted()
     pl.DataFrame({"a": [1]}).write_csv(tmp_path / "x.csv")
     scan = pl.scan_csv(tmp_path / "x.csv")
@@ -51,48 +34,19 @@ def test_no_function_in_a_polars_plan_is_called(tmp_path: Path, little_memory: N
         return pl.Schema({"a": pl.Int64})
 
     mapped = scan.with_columns(pl.col("a").map_elements(lambda a: count(a)))
-    in_memory = pl.LazyFrame({"a": [1]}).with_columns(pl.col("a").map_elements(count))
-    plans = [mapped, in_memory, scan.map_batches(count), register_io_source(source, schema=schema)]
-    for plan in plans:
-        assert line(plan).startswith("LazyFrame, ")
+    far, missing = pl.scan_parquet("http://127.0.0.1:9/x.parquet"), tmp_path / "no.parquet"
+    plans = [mapped, scan.map_batches(count), register_io_source(source, schema=schema)]
+    for plan in (*plans, far, pl.scan_parquet(missing), pl.LazyFrame({"a": [1]})):
+        assert line(plan) == LAZY
+        assert "columns: collect_schema() tells them" in describe("x", plan, detail=True)
     assert count.calls == 0
     mapped.collect_schema()
     assert count.calls  # the naive look calls it
 
 
-def test_no_server_is_asked_for_the_columns_of_a_plan(little_memory: None) -> None:
-    lazy = pl.scan_parquet("http://127.0.0.1:9/x.parquet")
-    for plan in (lazy, lazy.head(), pl.LazyFrame({"a": [1]}).join(lazy, on="a")):
-        assert line(plan) == "LazyFrame, not computed [polars]"
-    assert "columns: not known before it is computed" in describe("x", lazy, detail=True)
-
-
-def test_a_file_whose_types_stand_in_its_last_line_is_not_read(
-    tmp_path: Path, little_memory: None
-) -> None:
-    (tmp_path / "x.csv").write_text("a\n1\n")
-    assert line(pl.scan_csv(tmp_path / "x.csv", infer_schema_length=None)) == (
-        "LazyFrame, not computed [polars]"
-    )
-
-
-def test_a_plan_is_not_written_where_it_may_hold_a_large_table(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    room = "ipyagent.values.describe.libraries._anonymous_memory"
-    monkeypatch.setattr(room, lambda: MEMORY + 1)
-    table = pl.DataFrame({"a": range(1_000_000)})
-    assert line(table.lazy()).startswith("LazyFrame, 1 columns (a: Int64)")
-    assert line(table.lazy().filter(pl.col("a") > 1)) == "LazyFrame, not computed [polars]"
-
-
-def test_a_lazy_table_of_a_missing_file_is_described(tmp_path: Path, little_memory: None) -> None:
-    assert line(pl.scan_parquet(tmp_path / "no.parquet")) == "LazyFrame, not computed [polars]"
-
-
 def test_lazy_tables_come_before_other_data() -> None:
     values: Mapping[str, object] = {"n": 1, "lazy": pl.LazyFrame({"a": [1]}), "s": "x"}
-    assert digest(values).startswith("- lazy: LazyFrame, 1 columns")
+    assert digest(values).startswith(f"- lazy: {LAZY}")
 
 
 class OwnFrame(pl.LazyFrame):

@@ -12,9 +12,9 @@ import pytest
 from growth import CONSTANT, growth
 from ipyagent.kernel.namespace import PlainNamespace, WatchedNamespace
 from ipyagent.redaction import HIDDEN, Redactor
-from ipyagent.values.describe import secrets
+from ipyagent.values import describe
+from ipyagent.values.describe import MOST_SECRETS, secret_strings
 from ipyagent.values.describe.libraries import table_of
-from ipyagent.values.describe.secrets import MOST, secret_strings
 
 SECRET = "correcthorsebattery"
 RANDOM = "Xk29-fjQ8v_Lz0pRt"
@@ -106,9 +106,9 @@ def test_the_search_runs_no_code_of_the_user_and_ends() -> None:
         "api_key": (Hostile() for _ in [1]),
         "secrets": loop,
         "passwords": deep,
-        "many": {f"password_{i}": f"{SECRET}{i}" for i in range(MOST * 3)},
+        "many": {f"password_{i}": f"{SECRET}{i}" for i in range(MOST_SECRETS * 3)},
     }
-    assert 0 < len(secret_strings(values)) <= MOST
+    assert 0 < len(secret_strings(values)) <= MOST_SECRETS
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ def test_the_types_of_a_tables_columns_are_read_only_if_one_is_secret(
         read.append(value)
         return table_of(value)
 
-    monkeypatch.setattr(secrets, "table_of", read_and_note)
+    monkeypatch.setattr(describe, "table_of", read_and_note)
     ordinary = pd.DataFrame({"city": ["Hamburg, Altona, north"]})
     password = pd.DataFrame({"password": ["correct horse battery"]})
     assert secret_strings({"a": ordinary, "b": password}) == {"correct horse battery"}
@@ -156,10 +156,10 @@ def test_of_a_large_graph_of_objects_each_class_is_judged_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     judged: list[type] = []
-    monkeypatch.setattr(secrets, "table_reader", lambda value: judged.append(type(value)))
+    monkeypatch.setattr(describe, "table_reader", lambda value: judged.append(type(value)))
     logins = [[Login("ada", f"{SECRET}{n}-{m}") for m in range(100)] for n in range(15)]
     found = secret_strings({"servers": logins, "clients": {"last": logins[-1][-1]}})
-    assert len(found) == MOST
+    assert len(found) == MOST_SECRETS
     assert f"{SECRET}14-99" in found
     assert sorted(each.__name__ for each in judged) == ["Login", "dict", "list"]
 

@@ -73,6 +73,20 @@ def test_code_that_only_reads_changes_nothing(code: str):
     assert changes_of(code, x=3, df=frame(), hostile=Hostile(), sparse=sparse) == []
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("import json", []),
+        ("from collections import Counter", []),
+        ("from textwrap import dedent", []),
+        ("from collections import Counter\nbest = Counter", [("best", "created", "class")]),
+        ("class Counter: pass", [("Counter", "created", "class")]),
+    ],
+)
+def test_what_is_imported_is_no_change(code: str, told: list[tuple[str, str, str]]):
+    assert changes_of(code) == told
+
+
 def test_to_look_at_a_dict_neither_hashes_nor_compares_its_keys():
     ran = []
 

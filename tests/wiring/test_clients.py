@@ -11,11 +11,11 @@ import pytest
 from ipyagent import Scripted
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ConfigError
-from ipyagent.explorer.client import ExplorerClient
+from ipyagent.explorer import ExplorerClient
 from ipyagent.llm.client import Client
 from ipyagent.llm.destinations import Resolved, resolve
 from ipyagent.llm.direct.client import DirectClient
-from ipyagent.llm.litellm.gateway import LiteLLMClient
+from ipyagent.llm.gateway import LiteLLMClient
 from ipyagent.wiring import client_for, find_problem, list_served
 from ipyagent.wiring.environment import GROUP, warm_up
 from servers.model_server import ModelServer, Reply

@@ -14,9 +14,9 @@ from ipyagent.agent.prompts import CHANGES, NO_CHANGES
 from ipyagent.agent.session.conversation import initial_conversation
 from ipyagent.agent.session.session import Session
 from ipyagent.errors import AgentError
-from ipyagent.explorer.client import ExplorerClient
+from ipyagent.explorer import ExplorerClient
 from ipyagent.schema import Message, Run
-from ipyagent.ui.transcribe.run import transcribe
+from ipyagent.ui.transcribe import transcribe
 from open_notebooks import MemoryPage, cell, desktop
 
 

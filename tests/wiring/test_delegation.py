@@ -40,7 +40,7 @@ from ipyagent.ui.blocks import run_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.plain_view import TerminalView
 from ipyagent.ui.static_html import saved_bundle
-from ipyagent.ui.transcribe.run import count_tokens_and_cost, transcribe
+from ipyagent.ui.transcribe import count_tokens_and_cost, transcribe
 from ipyagent.ui.transcript import Transcript
 from ipyagent.wiring.freezing import freeze_runs
 from ipyagent.wiring.undo import find_undo, undo_of_run
@@ -918,7 +918,7 @@ async def test_time_does_not_pass_while_any_question_waits(monkeypatch: pytest.M
     clock = Clock(monkeypatch, asyncio.get_running_loop())
     parent, child = TimeLimits(), TimeLimits()
     child.outer = parent
-    async with parent.limit(1_000, ValueError()), child.limit(500, ValueError()):
+    async with parent.limit(1_000, ValueError), child.limit(500, ValueError):
         first, second = child.pause(), child.pause()
         first.__enter__()
         second.__enter__()

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from harness import YES, Lab
-from ipyagent.explorer.client import ExplorerClient
+from ipyagent.explorer import ExplorerClient
 from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.schema.results import ColumnFacts, TableFacts
+from ipyagent.schema.tables import ColumnFacts, TableFacts
 from ipyagent.tools.workspace import Workspace
 from ipyagent.wiring.environment import Environment, list_table_facts
 

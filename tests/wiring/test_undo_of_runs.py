@@ -21,7 +21,7 @@ from ipyagent.schema import Run, ToolResult
 from ipyagent.schema.runs import UndoReport
 from ipyagent.tools.base import tool
 from ipyagent.ui.static_html import saved_bundle
-from ipyagent.ui.transcribe.run import transcribe
+from ipyagent.ui.transcribe import transcribe
 from ipyagent.wiring.undo import CallRecord, find_undo
 
 YOLO = {"agent": {"confirm_mode": "yolo"}}

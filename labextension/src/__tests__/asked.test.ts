@@ -25,7 +25,8 @@ afterEach(() => view.dispose());
 describe('an approval', () => {
   it('has a button for each way to decide, a reason, and what more than once covers', () => {
     view.update(asked({ approval: { ...APPROVAL, covers: 'Always covers it\u202e.' } }));
-    expect(names()).toEqual(['approve', 'deny', 'reason', 'edit', 'more-ways', 'always', 'folder']);
+    expect(names()).toEqual(['approve', 'deny', 'reason', 'more-ways', 'always', 'folder']);
+    expect(find('edit')?.closest('.ia-caption')).not.toBeNull();
     const menu = view.element.querySelector<HTMLDetailsElement>('.ipyagent-always');
     expect(menu?.open).toBe(false);
     expect([...(menu?.querySelectorAll('button') ?? [])].map(e => e.dataset.ipyagent)).toEqual([
@@ -118,6 +119,7 @@ describe('a call that waits', () => {
   it('can be changed: its code as text', () => {
     expect(edit({ calls: code('x = 1') }, 'x = 2')).toBe('x = 1');
     expect(sent()).toEqual([{ decision: 'edit_call', arguments: { code: 'x = 2', limit: 3 } }]);
+    expect((find('edit') as HTMLButtonElement).disabled).toBe(true);
   });
 
   it('can be changed as JSON where there is no code, or where code hides something', () => {

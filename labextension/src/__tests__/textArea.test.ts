@@ -1,13 +1,16 @@
 import { expect, it, vi } from 'vitest';
 
-import { promptField, textArea } from '../view/form';
+import { codeField, promptField } from '../view/form';
+import { host } from '../view/host';
 
 // As JupyterLab's application does with each key that is pressed within a cell.
 const cancel = (event: Event) => {
   event.preventDefault();
 };
+const area = (code: string) =>
+  codeField('arguments', 'Code', code, 'text/x-python').content as HTMLTextAreaElement;
 const isKept = (inputType: string) => {
-  const field = textArea('arguments', 'Code', 'x = 1');
+  const field = area('x = 1');
   field.addEventListener('beforeinput', cancel, { once: true });
   return field.dispatchEvent(new InputEvent('beforeinput', { inputType, cancelable: true }));
 };
@@ -18,12 +21,24 @@ it('takes line breaks, which JupyterLab cancels within a cell', () => {
 });
 
 it('indents by Tab, and leaves the field by Shift Tab', () => {
-  const field = textArea('arguments', 'Code', 'if x:\ny');
+  const field = area('if x:\ny');
   field.setSelectionRange(6, 6);
   const press = (shiftKey: boolean) =>
     field.dispatchEvent(new KeyboardEvent('keydown', { key: 'Tab', shiftKey, cancelable: true }));
   expect([press(false), field.value]).toEqual([false, 'if x:\n    y']);
   expect([press(true), field.value]).toEqual([true, 'if x:\n    y']);
+});
+
+it('is JupyterLab’s editor for code, where there is one', () => {
+  const content = document.createElement('div');
+  const editor = { element: content, content, read: () => 'x = 2', dispose: vi.fn() };
+  host.edit = vi.fn(() => editor);
+  expect(codeField('arguments', 'Code', 'x = 1', 'text/x-python')).toBe(editor);
+  expect(host.edit).toHaveBeenCalledWith('x = 1', 'text/x-python');
+  expect([content.dataset.ipyagent, content.ariaLabel]).toEqual(['arguments', 'Code']);
+  host.edit = () => null;
+  expect(area('x = 1').localName).toBe('textarea');
+  host.edit = null;
 });
 
 it('asks by Enter, and begins a line by Shift Enter', () => {

@@ -1,8 +1,10 @@
 /** Serves cards: the module that draws them, what they ask for, and the keyboard focus. */
 import { InputDialog, Notification } from '@jupyterlab/apputils';
+import { CodeCellModel } from '@jupyterlab/cells';
 import { NotebookActions } from '@jupyterlab/notebook';
 
-import { type CellSource, host, type NewCell } from '../view/host';
+import { h } from '../view/dom';
+import { type CellSource, host, type NewCell, type TextEditor } from '../view/host';
 import { reveal } from '../view/reveal';
 import { WIDGET_HASH } from '../widgetHash';
 import { widgetModules } from '../widgetModules';
@@ -221,7 +223,35 @@ export function serveCards(links: Links): void {
     const reply = await linkOf(links, from)?.ask<{ names: string[] } | null>('complete', { text });
     return reply?.names ?? [];
   };
+  host.edit = (code, mimeType) => editorOf(links, code, mimeType);
   host.chooseModel = from => chooseModel(linkOf(links, from));
+}
+
+/** Return an editor like that of a cell; null without a notebook. */
+function editorOf({ panel }: Links, code: string, mimeType: string): TextEditor | null {
+  if (panel === null) {
+    return null;
+  }
+  const element = h('div', { class: 'ipyagent-code' });
+  const model = new CodeCellModel();
+  model.sharedModel.setSource(code);
+  model.mimeType = mimeType;
+  const { editorFactory } = panel.content.contentFactory;
+  const editor = editorFactory({
+    host: element,
+    model,
+    config: { lineNumbers: false },
+    inline: true
+  });
+  return {
+    element,
+    content: element.querySelector<HTMLElement>('.cm-content') ?? element,
+    read: () => model.sharedModel.getSource(),
+    dispose: () => {
+      editor.dispose();
+      model.dispose();
+    }
+  };
 }
 
 /** Do something; return null, or why it cannot be done. */

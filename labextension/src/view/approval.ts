@@ -5,6 +5,7 @@ import { h, Slot } from './dom';
 import { type Edited, Editor } from './editor';
 import { approvalForm, Decide } from './form';
 import { Gate } from './gate';
+import { keep } from './morph';
 import { questionForm } from './question';
 
 /** The elements that show what is asked about: its first line, and all of it. */
@@ -21,6 +22,9 @@ export class ApprovalView {
   private editing = h('div');
   private late = new Slot(h('div', { role: 'status' }));
   private gate: Gate | null = null;
+  private editor: Editor | null = null;
+  /** Stands at the code, where that has a caption; else with the other buttons. */
+  private pencil: HTMLElement | null = null;
 
   /** `run` runs what was approved, where that can be. */
   constructor(
@@ -42,14 +46,23 @@ export class ApprovalView {
         return [];
       }
       this.element.dataset.approval = approval.id; // other parts of the page find the form by it
-      const send: Decide = answer => this.decide(approval.id, answer);
+      const send: Decide = answer => {
+        this.pencil?.toggleAttribute('disabled', true);
+        this.decide(approval.id, answer);
+      };
       const edit = calls.length > 0 ? (once: Decide) => this.edit(asked, about, once) : null;
-      return [
+      const form =
         question === null
           ? approvalForm(approval, about, send, edit, this.run)
-          : questionForm(question, send)
-      ];
+          : questionForm(question, send);
+      this.pencil = form.querySelector('[data-ipyagent="edit"]');
+      return [form];
     });
+    const caption = shown?.body.querySelector('.ia-caption') ?? null;
+    if (this.pencil !== null && caption !== null && this.pencil.parentNode !== caption) {
+      this.pencil.dataset.lmSuppressShortcuts = 'true';
+      caption.append(keep(this.pencil));
+    }
     // A question is answered, not approved.
     if (approval !== null && question === null && shown !== null) {
       this.gate ??= new Gate(shown, this.element);
@@ -61,6 +74,9 @@ export class ApprovalView {
   dispose(): void {
     this.gate?.dispose();
     this.gate = null;
+    this.editor?.dispose();
+    this.pencil?.remove();
+    this.pencil = null;
   }
 
   /** Show an editor in place of the buttons; the kernel asks again about the result. */
@@ -68,17 +84,20 @@ export class ApprovalView {
     const editor = new Editor(about, calls, edited => {
       this.closeEditor();
       if (edited === null) {
-        this.form.element.querySelector<HTMLElement>('[data-ipyagent="edit"]')?.focus();
+        this.pencil?.focus();
       } else {
         send(is_plan ? planOf(edited) : { decision: 'edit_call', arguments: edited[0].given });
       }
     });
     this.form.element.hidden = true;
+    this.editor = editor;
     this.editing.replaceChildren(editor.element);
     editor.focus();
   }
 
   private closeEditor(): void {
+    this.editor?.dispose();
+    this.editor = null;
     this.editing.replaceChildren();
     this.form.element.hidden = false;
   }

@@ -2,7 +2,8 @@
 import { isObject } from '../channel';
 import type { AskedCall, CallRequest } from '../protocol';
 import { Child, h } from './dom';
-import { button, textArea } from './form';
+import { button, codeField } from './form';
+import type { TextEditor } from './host';
 import { hiddenAsEscapes, reveal } from './reveal';
 
 const NO_OBJECT = 'Arguments are a JSON object, such as {"path": "data.csv"}.';
@@ -41,7 +42,11 @@ export class Editor {
   }
 
   focus(): void {
-    this.parts[0]?.field.focus();
+    this.parts[0]?.field.content.focus();
+  }
+
+  dispose(): void {
+    this.parts.forEach(part => part.field.dispose());
   }
 
   /** Move a part one place up (-1) or down (1). */
@@ -55,8 +60,9 @@ export class Editor {
   remove(part: Part): void {
     const at = this.parts.indexOf(part);
     this.parts.splice(at, 1);
+    part.field.dispose();
     this.draw();
-    this.parts[Math.min(at, this.parts.length - 1)].field.focus();
+    this.parts[Math.min(at, this.parts.length - 1)].field.content.focus();
   }
 
   private draw(): void {
@@ -70,7 +76,7 @@ export class Editor {
       const before = this.items.map(item => ({ item, given: item.request.arguments }));
       this.done(JSON.stringify(edited) === JSON.stringify(before) ? null : edited);
     } else {
-      this.parts[edited.indexOf(null)].field.focus();
+      this.parts[edited.indexOf(null)].field.content.focus();
     }
   }
 }
@@ -78,7 +84,7 @@ export class Editor {
 /** The field for the arguments of a call: its code as text, or else all of them as JSON. */
 class Part {
   readonly element: HTMLElement;
-  readonly field: HTMLTextAreaElement;
+  readonly field: TextEditor;
 
   private error = h('p', { class: 'ipyagent-error', role: 'alert' });
   private before: string;
@@ -99,10 +105,12 @@ class Part {
         ? hiddenAsEscapes(JSON.stringify(request.arguments, null, 2))
         : (request.arguments[this.code] as string);
     const what = this.code === null ? 'Arguments as JSON' : 'Code';
-    this.field = textArea('arguments', `${what} of ${name}`, this.before);
+    const language = request.preview?.language ?? 'python'; // steps of a plan have no preview
+    const type = this.code === null ? 'application/json' : `text/x-${language}`;
+    this.field = codeField('arguments', `${what} of ${name}`, this.before, type);
     const attributes = { class: 'ipyagent-editor-step', role: 'group', 'aria-label': name };
     const head = editor === null ? null : this.headOf(editor);
-    this.element = h('div', attributes, head, this.field, this.error);
+    this.element = h('div', attributes, head, this.field.element, this.error);
   }
 
   /** Show the number of a step; the only one cannot be removed. */
@@ -115,10 +123,10 @@ class Part {
 
   /** Return the edited call; if its text is invalid, show why and return null. */
   read(): Edited | null {
-    const given = this.parse(this.field.value);
+    const given = this.parse(this.field.read());
     const isInvalid = typeof given === 'string';
     this.error.textContent = isInvalid ? given : '';
-    this.field.setAttribute('aria-invalid', `${isInvalid}`);
+    this.field.content.setAttribute('aria-invalid', `${isInvalid}`);
     return isInvalid ? null : { item: this.item, given };
   }
 

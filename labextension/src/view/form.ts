@@ -2,7 +2,7 @@
 import type { Answer } from '../channel';
 import type { Approval } from '../protocol';
 import { Child, h } from './dom';
-import { host } from './host';
+import { host, type TextEditor } from './host';
 import { reveal } from './reveal';
 
 /** Lines of a prompt that are in sight. */
@@ -127,8 +127,25 @@ function keepLineBreaks(element: HTMLTextAreaElement): HTMLTextAreaElement {
   return element;
 }
 
-/** Return a field for code or JSON. */
-export function textArea(name: string, description: string, text: string): HTMLTextAreaElement {
+/** Return a field for code or JSON: JupyterLab's editor, where there is one. */
+export function codeField(
+  name: string,
+  description: string,
+  text: string,
+  mimeType: string
+): TextEditor {
+  const editor = host.edit?.(text, mimeType) ?? null;
+  if (editor === null) {
+    const area = textArea(name, description, text);
+    return { element: area, content: area, read: () => area.value, dispose: () => undefined };
+  }
+  editor.content.dataset.ipyagent = name;
+  editor.content.ariaLabel = description;
+  return editor;
+}
+
+/** Return a field for text with a fixed width. */
+function textArea(name: string, description: string, text: string): HTMLTextAreaElement {
   const named = { 'data-ipyagent': name, 'aria-label': description };
   const element = h('textarea', { class: 'ipyagent-pre', spellcheck: 'false', ...named });
   element.value = text;
@@ -165,7 +182,7 @@ export function approvalForm(
           )
         )
     );
-    const change = edit && button('edit', 'Edit', `Edit ${about}`, () => edit(send));
+    const change = edit && button('edit', '✎ Edit', `Edit ${about}`, () => edit(send));
     const press = (): void => {
       more?.();
       send({ decision: 'approve', reason: reason.value.trim() });

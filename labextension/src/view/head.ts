@@ -6,7 +6,7 @@ import { sanitizeCard } from './sanitize';
 
 const CLASS = 'ipyagent-head';
 
-/** What the kernel says of a variable now. */
+/** Shows the description of a variable as it is now. */
 export class Head {
   readonly element = keep(h('div', { class: CLASS, role: 'status' }));
 

@@ -9,6 +9,15 @@ export interface NewCell {
 /** A cell, or the source of a code cell. */
 export type CellSource = NewCell | string;
 
+/** An editor of JupyterLab in the place of a field. */
+export interface TextEditor {
+  readonly element: HTMLElement;
+  /** The element that gets the focus. */
+  readonly content: HTMLElement;
+  read(): string;
+  dispose(): void;
+}
+
 interface Host {
   /** The keys of buttons, by the buttons' names. */
   keys: Readonly<Partial<Record<string, string>>>;
@@ -34,6 +43,8 @@ interface Host {
   describe: ((from: Element, name: string) => Promise<string>) | null;
   /** Returns names with which a mention may go on; none without a connection. */
   complete: ((from: Element, mention: string) => Promise<readonly string[]>) | null;
+  /** Returns an editor for code of a MIME type; null without one. */
+  edit: ((code: string, mimeType: string) => TextEditor | null) | null;
   /** Lets the user choose the model of the next prompts; returns whether one was chosen. */
   chooseModel: ((from: Element) => Promise<boolean>) | null;
   /**
@@ -52,6 +63,7 @@ export const host: Host = {
   runAgain: null,
   runCells: null,
   describe: null,
+  edit: null,
   complete: null,
   chooseModel: null,
   undo: null

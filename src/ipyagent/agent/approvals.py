@@ -29,24 +29,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from ipyagent import schema
 from ipyagent.agent.event_stream import EventStream
-from ipyagent.agent.validation import Validator, validate
+from ipyagent.agent.prompts import Validator, validate
 from ipyagent.digests import digest_json
 from ipyagent.errors import AgentError, ApprovalExpiredError, SessionError
 from ipyagent.json_types import JsonDict
-from ipyagent.schema import (
-    DecidedBy,
-    Decision,
-    Notice,
-    PlanStep,
-    Run,
-    Scope,
-    ToolCall,
-    ToolExecution,
-    UserText,
-    UserTextsChanged,
-    now,
-)
 
 NO_RUN = (
     "No run is on that could read this. Write it as the next prompt, in a cell that begins with "
@@ -74,9 +62,9 @@ class _Way:
 
     def add(self, text: str) -> None:
         text_id = uuid.uuid4().hex[:8]
-        self._change((*self.stream.run.unsent, UserText(id=text_id, text=text)))
+        self._change((*self.stream.run.unsent, schema.UserText(id=text_id, text=text)))
         if self.stream.run.unsent[-1].text != text:
-            self.stream.emit(Notice(text=HIDDEN_FROM_TEXT))
+            self.stream.emit(schema.Notice(text=HIDDEN_FROM_TEXT))
 
     def remove(self, text_id: str) -> None:
         left = tuple(each for each in self.stream.run.unsent if each.id != text_id)
@@ -84,8 +72,8 @@ class _Way:
             raise SessionError(ALREADY_SENT)
         self._change(left)
 
-    def _change(self, texts: tuple[UserText, ...]) -> None:
-        self.stream.emit(UserTextsChanged(texts=texts))
+    def _change(self, texts: tuple[schema.UserText, ...]) -> None:
+        self.stream.emit(schema.UserTextsChanged(texts=texts))
 
 
 class Steering:
@@ -165,12 +153,12 @@ class Answer:
     and `arguments` those of a call, that replace the proposed ones, which is asked about anew.
     """
 
-    decision: Decision
-    by: DecidedBy
+    decision: schema.Decision
+    by: schema.DecidedBy
     reason: str | None = None
-    scope: Scope = Scope.ONCE
+    scope: schema.Scope = schema.Scope.ONCE
     text: str | None = None
-    plan: tuple[PlanStep, ...] | None = None
+    plan: tuple[schema.PlanStep, ...] | None = None
     arguments: JsonDict | None = None
 
 
@@ -179,7 +167,7 @@ class Approval:
     """A question to the user: may exactly this call, or this plan, run?"""
 
     id: str
-    subject: ToolExecution | Run
+    subject: schema.ToolExecution | schema.Run
     digest: str
     answer: Future[Answer] = field(default_factory=Future)
     decided_at: datetime | None = None
@@ -188,7 +176,7 @@ class Approval:
     """True if the user clicked on it after it was decided."""
 
     @property
-    def decision(self) -> Decision | None:
+    def decision(self) -> schema.Decision | None:
         """The decision; None while the question is open."""
         return self.answer.result().decision if self.answer.done() else None
 
@@ -203,15 +191,15 @@ class Approvals:
         self.steering = Steering()
         """The texts that the user adds to runs."""
 
-    def open_call(self, execution: ToolExecution) -> Approval:
+    def open_call(self, execution: schema.ToolExecution) -> Approval:
         """Ask about a call, as the user sees it."""
         return self._register(execution, _digest_call(execution.call))
 
-    def open_plan(self, plan: Run, digest: str) -> Approval:
+    def open_plan(self, plan: schema.Run, digest: str) -> Approval:
         """Ask about a plan; the journal makes sure that it runs once, as it was stored."""
         return self._register(plan, digest)
 
-    def _register(self, subject: ToolExecution | Run, digest: str) -> Approval:
+    def _register(self, subject: schema.ToolExecution | schema.Run, digest: str) -> Approval:
         with self._lock:
             approval = Approval(f"a{next(self._numbers)}", subject, digest)
             self._all[approval.id] = approval
@@ -233,15 +221,15 @@ class Approvals:
             approval = self._all.get(approval_id)
             if approval is None or approval.answer.done():
                 return False
-            approval.decided_at = now()
+            approval.decided_at = schema.now()
             approval.answer.set_result(answer)
             return True
 
     def expire(self, approval: Approval) -> None:
         """Close a question that can no longer be answered."""
-        self.decide(approval.id, Answer(Decision.EXPIRED, DecidedBy.POLICY))
+        self.decide(approval.id, Answer(schema.Decision.EXPIRED, schema.DecidedBy.POLICY))
 
-    def use(self, approval: Approval, call: ToolCall) -> None:
+    def use(self, approval: Approval, call: schema.ToolCall) -> None:
         """Spend an approval on running `call`.
 
         Raises ApprovalExpiredError if it has expired, AgentError if `call` is not the call
@@ -250,12 +238,14 @@ class Approvals:
         with self._lock:
             if approval.used:
                 raise ApprovalExpiredError(f"{call.name} does not run: its approval was used")
-            if approval.decision is Decision.EXPIRED:
+            if approval.decision is schema.Decision.EXPIRED:
                 raise ApprovalExpiredError(f"{call.name} does not run: nobody approved it in time")
-            if approval.decision is not Decision.APPROVED or approval.digest != _digest_call(call):
+            if approval.decision is not schema.Decision.APPROVED or approval.digest != _digest_call(
+                call
+            ):
                 raise AgentError(f"{call.name} does not run: this call was not approved")
             approval.used = True
 
 
-def _digest_call(call: ToolCall) -> str:
+def _digest_call(call: schema.ToolCall) -> str:
     return digest_json([call.id, call.name, call.arguments])

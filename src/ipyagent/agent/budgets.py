@@ -9,32 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 
+from ipyagent import schema
 from ipyagent.config import AgentConfig
 from ipyagent.errors import AgentError
 from ipyagent.llm.client import Client, ModelRequest, Priced
-from ipyagent.schema import (
-    Block,
-    ImageContent,
-    Message,
-    Run,
-    StopReason,
-    StreamChunk,
-    TextContent,
-    ThinkingContent,
-    TokenUsage,
-    ToolCall,
-    ToolDefinition,
-    ToolResultContent,
-)
 
 WARNING_PERCENT = 80
 """The warning comes at this percentage of the allowed number of messages."""
 
-GRACEFUL_REASONS = frozenset({StopReason.MAX_STEPS, StopReason.MAX_SECONDS})
+GRACEFUL_REASONS = frozenset({schema.StopReason.MAX_STEPS, schema.StopReason.MAX_SECONDS})
 """Budgets after which the model may still answer once; a spent token budget ends the run at once.
 """
 
@@ -42,18 +29,18 @@ CLOSING_SECONDS = 30.0
 """Seconds that this last answer may take."""
 
 
-def find_exhausted(run: Run, config: AgentConfig) -> StopReason | None:
+def find_exhausted(run: schema.Run, config: AgentConfig) -> schema.StopReason | None:
     """Return the budget that `run` has used up, or None. Time is limited elsewhere."""
     if len(run.steps) >= config.max_steps:
-        return StopReason.MAX_STEPS
+        return schema.StopReason.MAX_STEPS
     if config.max_tokens is not None and run.usage.total_tokens >= config.max_tokens:
-        return StopReason.MAX_TOKENS
+        return schema.StopReason.MAX_TOKENS
     if config.max_usd is not None and (run.cost_usd or 0.0) >= config.max_usd:
-        return StopReason.MAX_USD
+        return schema.StopReason.MAX_USD
     return None
 
 
-def share(run: Run, config: AgentConfig, parts: int, seconds: float | None) -> AgentConfig:
+def share(run: schema.Run, config: AgentConfig, parts: int, seconds: float | None) -> AgentConfig:
     """Return the limits of a run that gets one of equal parts of what `run` has left.
 
     Of the `seconds` it gets half: parts are taken beside each other. Steps are not shared, since
@@ -117,8 +104,10 @@ class TimeLimits:
         return min((each - now for each in moments if each is not None), default=None)
 
     @asynccontextmanager
-    async def limit(self, seconds: float | None, error: Exception) -> AsyncIterator[None]:
-        """Raise `error` if the body takes longer than this many seconds; None: never."""
+    async def limit(
+        self, seconds: float | None, make_error: Callable[[], Exception]
+    ) -> AsyncIterator[None]:
+        """Raise an error if the body takes longer than this many seconds; None: never."""
         try:
             async with asyncio.timeout(seconds) as limit:
                 self._limits.append(limit)
@@ -129,7 +118,7 @@ class TimeLimits:
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise error from None
+            raise make_error() from None
 
     @contextmanager
     def pause(self) -> Iterator[None]:
@@ -166,27 +155,27 @@ IMAGE_CHARACTERS = 4_000
 """Approximate number of characters that cost as much as an image."""
 
 
-def message_length(message: Message) -> int:
+def message_length(message: schema.Message) -> int:
     """Return the characters of a message, images as their equivalent."""
     return sum(map(_block_length, message.content))
 
 
-def tools_length(tools: tuple[ToolDefinition, ...]) -> int:
+def tools_length(tools: tuple[schema.ToolDefinition, ...]) -> int:
     """Return the characters of the tools' definitions."""
     return sum(len(json.dumps(tool.to_openai())) for tool in tools)
 
 
-def _block_length(block: Block) -> int:
+def _block_length(block: schema.Block) -> int:
     match block:
-        case TextContent(text=text):
+        case schema.TextContent(text=text):
             return len(text)
-        case ThinkingContent(thinking=thinking):
+        case schema.ThinkingContent(thinking=thinking):
             return len(thinking)
-        case ToolCall(name=name, arguments=arguments):
+        case schema.ToolCall(name=name, arguments=arguments):
             return len(name) + len(json.dumps(arguments))
-        case ToolResultContent(content=content):
+        case schema.ToolResultContent(content=content):
             return sum(map(_block_length, content))
-        case ImageContent():
+        case schema.ImageContent():
             return IMAGE_CHARACTERS
     return 0
 
@@ -203,13 +192,13 @@ SLACK_TOKENS = 64
 PIECE_LENGTH = 16 * 1024
 """Characters processed at once."""
 
-_THOUSAND = TokenUsage(completion_tokens=1_000)
+_THOUSAND = schema.TokenUsage(completion_tokens=1_000)
 
 
 class LimitReachedError(AgentError):
     """Raised when a reply takes too much; `reason` is the run's stop reason."""
 
-    def __init__(self, reason: StopReason, message: str = "") -> None:
+    def __init__(self, reason: schema.StopReason, message: str = "") -> None:
         super().__init__(message)
         self.reason = reason
 
@@ -219,16 +208,19 @@ class Allowance:
     """Tokens that a reply may take (None: unlimited), and the budget that sets the limit."""
 
     tokens: int | None = None
-    reason: StopReason = StopReason.MAX_TOKENS
+    reason: schema.StopReason = schema.StopReason.MAX_TOKENS
 
 
 @dataclass(frozen=True)
 class RunBudget:
     """The hard budgets of a run; `pending_usage` is usage that `run` does not include yet."""
 
-    run: Callable[[], Run]
+    run: Callable[[], schema.Run]
     config: AgentConfig
-    pending_usage: Callable[[], tuple[TokenUsage, float | None]] = lambda: (TokenUsage(), None)
+    pending_usage: Callable[[], tuple[schema.TokenUsage, float | None]] = lambda: (
+        schema.TokenUsage(),
+        None,
+    )
 
     async def allowance(self, client: Client, prompt: int) -> Allowance:
         """Return the next reply's allowance; `prompt` is the estimated number of tokens sent."""
@@ -236,16 +228,20 @@ class RunBudget:
         left: list[Allowance] = []
         if (tokens := self.config.max_tokens) is not None:
             spent = self.run().usage.total_tokens + usage.total_tokens
-            left.append(Allowance(self._divide(tokens - spent, prompt), StopReason.MAX_TOKENS))
+            left.append(
+                Allowance(self._divide(tokens - spent, prompt), schema.StopReason.MAX_TOKENS)
+            )
         if (usd := self.config.max_usd) is not None and isinstance(client, Priced):
             # In a thread: a client that is still being imported would hold up everything else.
             price = await asyncio.to_thread(client.cost, _THOUSAND)
-            prompt_cost = await asyncio.to_thread(client.cost, TokenUsage(prompt_tokens=prompt))
+            prompt_cost = await asyncio.to_thread(
+                client.cost, schema.TokenUsage(prompt_tokens=prompt)
+            )
             if price:
                 each = price / _THOUSAND.completion_tokens
                 rest = usd - (self.run().cost_usd or 0.0) - (cost or 0.0)
                 room = self._divide(int(rest / each), int((prompt_cost or 0.0) / each))
-                left.append(Allowance(room, StopReason.MAX_USD))
+                left.append(Allowance(room, schema.StopReason.MAX_USD))
         return min(left, key=lambda allowance: allowance.tokens or 0, default=Allowance())
 
     def _divide(self, left: int, prompt: int) -> int:
@@ -265,26 +261,22 @@ class ReplyMeter:
         self._limit = None if tokens is None else (tokens + SLACK_TOKENS) * CHARACTERS_PER_TOKEN
         self._characters = self._bytes = 0
         self._counted = 0  # by the provider
-        self._held_finish: StreamChunk | None = None
+        self._held_finish: schema.StreamChunk | None = None
 
-    def split(self, chunk: StreamChunk) -> Iterator[StreamChunk]:
-        """Yield the chunk in small pieces; raise LimitReachedError at the limit."""
+    def split(self, chunk: schema.StreamChunk) -> Iterator[schema.StreamChunk]:
+        """Return the chunk in small pieces; after each of them `check_limits` may raise."""
         if chunk.type == "usage" and chunk.usage is not None:
             self._counted = chunk.usage.completion_tokens
         if chunk.type == "finish" and chunk.data == "length" and self.allowance.tokens is not None:
             self._held_finish = chunk  # by our limit or by the model's own
-            return
-        if len(chunk.data) <= PIECE_LENGTH:
-            yield self._truncate(chunk)
-            self._check_limits()
-            return
-        for start in range(0, len(chunk.data), PIECE_LENGTH):
-            yield self._truncate(
-                chunk.model_copy(update={"data": chunk.data[start : start + PIECE_LENGTH]})
-            )
-            self._check_limits()
+            return iter(())
+        pieces: Iterable[schema.StreamChunk] = (chunk,)
+        if len(data := chunk.data) > PIECE_LENGTH:
+            texts = (data[at : at + PIECE_LENGTH] for at in range(0, len(data), PIECE_LENGTH))
+            pieces = (chunk.model_copy(update={"data": text}) for text in texts)
+        return map(self._truncate, pieces)
 
-    def finish(self) -> Iterator[StreamChunk]:
+    def finish(self) -> Iterator[schema.StreamChunk]:
         """Yield the rest of the reply; raise LimitReachedError if the allowance ended the reply."""
         if self._held_finish is None:
             return
@@ -297,18 +289,18 @@ class ReplyMeter:
         """The estimated number of tokens of the reply so far."""
         return self._characters // CHARACTERS_PER_TOKEN
 
-    def estimate_usage(self, client: Client, request: ModelRequest) -> Iterator[StreamChunk]:
+    def estimate_usage(self, client: Client, request: ModelRequest) -> Iterator[schema.StreamChunk]:
         """Yield the estimated usage of a reply that was ended before the provider reported it."""
         if self._counted:
             return
         sent = sum(map(message_length, request.messages)) + tools_length(request.tools)
-        usage = TokenUsage(
+        usage = schema.TokenUsage(
             prompt_tokens=sent // CHARACTERS_PER_TOKEN, completion_tokens=self.token_estimate
         )
         cost = client.cost(usage) if isinstance(client, Priced) else None
-        yield StreamChunk(type="usage", usage=usage, cost_usd=cost)
+        yield schema.StreamChunk(type="usage", usage=usage, cost_usd=cost)
 
-    def _truncate(self, chunk: StreamChunk) -> StreamChunk:
+    def _truncate(self, chunk: schema.StreamChunk) -> schema.StreamChunk:
         """Return the part of a chunk that the allowance still covers."""
         self._bytes += 1 + len(chunk.name) + len(chunk.id)  # endless empty chunks add up as well
         self._bytes += len(chunk.data.encode(errors="surrogatepass"))
@@ -320,12 +312,13 @@ class ReplyMeter:
             return chunk
         return chunk.model_copy(update={"data": chunk.data[: limit - before]})
 
-    def _check_limits(self) -> None:
+    def check_limits(self) -> None:
+        """Raise LimitReachedError if the reply has taken all that it may."""
         if self._limit is not None and self._characters > self._limit:
             raise LimitReachedError(self.allowance.reason)
         if self._bytes > MAX_BYTES:
             raise LimitReachedError(
-                StopReason.MAX_TOKENS,
+                schema.StopReason.MAX_TOKENS,
                 f"The reply was ended at {MAX_BYTES // 1024**2} MB, the most that one reply may "
                 "hold. Its text until then is kept; the model may have been repeating itself.",
             )

@@ -11,7 +11,8 @@ import itertools
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePath
 
@@ -64,16 +65,14 @@ class CheckedCall:
                 "concern": None if allowed else verdict.reason,
                 "scopes": () if question else verdict.scopes,
                 "touches": self.effects.summary() if self.effects and not allowed else None,
-                "covers": self._describe_coverage() if verdict.scopes else None,
+                "covers": describe_coverage(self.effects.subject, self.effects.kinds)
+                if verdict.scopes and self.effects
+                else None,
                 "source": tool.source(**self.arguments) if tool.source else None,
                 "decision": verdict.decision if allowed else None,
                 "decided_by": verdict.by if allowed else None,
             }
         )
-
-    def _describe_coverage(self) -> str | None:
-        """Return the reach of an approval beyond this call; "" if it covers all calls."""
-        return describe_coverage(self.effects.subject, self.effects.kinds) if self.effects else None
 
 
 _NOTHING = ""
@@ -141,14 +140,9 @@ async def _check_call(
     verdict = context.policy.evaluate(tool, arguments)
     if verdict.effect is Effect.DENY:
         return CheckedCall(tool, arguments, None, verdict)
-    preview = await _run_own_checks(context, call, calls, tool, arguments)
-    read = tool.effects
-    if read is None or preview is None:
-        return CheckedCall(tool, arguments, preview, verdict)
-    # The call that is checked is the one that is shown and runs.
-    job = partial(read, preview)
-    effects = await asyncio.get_running_loop().run_in_executor(context.threads, job)
-    verdict = context.policy.evaluate(tool, arguments, effects)
+    preview, effects = await _run_own_checks(context, call, calls, tool, arguments)
+    if effects is not None:
+        verdict = context.policy.evaluate(tool, arguments, effects)
     return CheckedCall(tool, arguments, preview, verdict, effects)
 
 
@@ -158,21 +152,41 @@ async def _run_own_checks(
     calls: Sequence[ToolCall],
     tool: Tool,
     arguments: JsonDict,
-) -> Preview | None:
-    """Run the tool's own checks of a call, the same for every run; return its preview."""
+) -> tuple[Preview | None, Effects | None]:
+    """Run the tool's own checks of a call, the same for every run; return what shows it."""
     loop, pool = asyncio.get_running_loop(), context.threads
     if validate := tool.validate:
         await loop.run_in_executor(pool, lambda: validate(**arguments))
     if context.planning and _follows_change(context, call, calls):
-        return None
+        return None, None
     if requires := tool.requires:
         job = partial(requires, **arguments)
         post = context.main.post if tool.where is Where.MAIN else pool.submit
         await asyncio.wrap_future(post(job))
-    if show := tool.preview:
-        preview = await loop.run_in_executor(pool, lambda: show(**arguments))
-        return None if context.planning else preview
-    return None
+    if tool.preview is None:
+        return None, None
+    shown = await loop.run_in_executor(pool, partial(_show, tool, arguments))
+    return (None, None) if context.planning else shown
+
+
+def _show(tool: Tool, arguments: JsonDict) -> tuple[Preview | None, Effects | None]:
+    """Return the preview and the effects of a call, both of what is shown and runs."""
+    preview = tool.preview(**arguments) if tool.preview else None
+    if preview is None or tool.effects is None:
+        return preview, None
+    return preview, replace(tool.effects(preview), code=preview.code_beside(arguments))
+
+
+async def show_code(context: ToolContext, call: ToolCall) -> str:
+    """Return the code that a planned call would run now and its arguments only name."""
+    tool = context.toolbox.get(call.name)
+    if tool.preview is None or tool.effects is None:
+        return ""
+    with suppress(AgentError):  # the calls before it may make the cell
+        job = partial(_show, tool, tool.check_arguments(call.arguments))
+        _, effects = await asyncio.get_running_loop().run_in_executor(context.threads, job)
+        return effects.code if effects else ""
+    return ""
 
 
 def _follows_change(context: ToolContext, call: ToolCall, calls: Sequence[ToolCall]) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ipyagent.agent.budgets import CHARACTERS_PER_TOKEN, RunBudget
 from ipyagent.agent.prompts import AS_OF_PROMPT, Context
@@ -24,6 +24,7 @@ from ipyagent.errors import ModelError
 from ipyagent.llm.client import Client, ModelRequest
 from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.schema import (
+    NO_TOKENS,
     Compacted,
     Event,
     Message,
@@ -76,7 +77,7 @@ class Compactor:
     emit: Callable[[Event], None]
     budget: RunBudget
     window: int | None = None
-    usage: TokenUsage = field(default_factory=TokenUsage)
+    usage: TokenUsage = NO_TOKENS
     cost_usd: float | None = None
     _failed: bool = False
 
@@ -114,7 +115,7 @@ class Compactor:
     def take_usage(self) -> tuple[TokenUsage, float | None]:
         """Return and reset the usage and cost of summaries."""
         spent = self.usage, self.cost_usd
-        self.usage, self.cost_usd = TokenUsage(), None
+        self.usage, self.cost_usd = NO_TOKENS, None
         return spent
 
     async def _compact(self, step: int, where: Cut | None, room: int | None = None) -> bool:

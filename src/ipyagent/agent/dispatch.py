@@ -10,10 +10,11 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ipyagent import schema
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.budgets import TimeLimits
 from ipyagent.agent.call_checks import CheckedCall, Comparison, check_call, group_calls
@@ -21,28 +22,6 @@ from ipyagent.agent.policy import Effect
 from ipyagent.agent.tool_context import ToolContext, ToolTask, tell_output
 from ipyagent.errors import AgentError, ApprovalExpiredError, JournalError, NoFrontendError
 from ipyagent.json_types import JsonDict
-from ipyagent.schema import (
-    ApprovalDecided,
-    ApprovalRequested,
-    DecidedBy,
-    Decision,
-    Event,
-    Notice,
-    Rehearsal,
-    RehearsalOutcome,
-    Scope,
-    ToolCall,
-    ToolEdited,
-    ToolExecution,
-    ToolFinished,
-    ToolOutput,
-    ToolRehearsed,
-    ToolResult,
-    ToolRunning,
-    ToolStarted,
-    ToolStatus,
-    now,
-)
 from ipyagent.tools.base import Tool, get_command
 from ipyagent.tools.rehearsed import RehearsalContext, Rehearsed
 from ipyagent.tools.result_conversion import error_result
@@ -53,9 +32,9 @@ if TYPE_CHECKING:
 _PATIENCE = 0.4
 """Seconds that a question which comes in any case waits for the effects that it shows."""
 _REASONS = {
-    RehearsalOutcome.LOOKED: "looked · ran on a copy, nothing changed",
-    RehearsalOutcome.ADOPTED: "looked · ran on a copy, its variables were adopted",
-    RehearsalOutcome.FAILED: "looked · ran on a copy and failed, nothing changed",
+    schema.RehearsalOutcome.LOOKED: "looked · ran on a copy, nothing changed",
+    schema.RehearsalOutcome.ADOPTED: "looked · ran on a copy, its variables were taken over",
+    schema.RehearsalOutcome.FAILED: "looked · ran on a copy and failed, nothing changed",
 }
 
 
@@ -94,23 +73,19 @@ class PendingRehearsal:
         if finding is None or finding.result is None:
             return None
         reason, left = _REASONS[finding.rehearsal.outcome], ", ".join(finding.rehearsal.left)
-        reason += f"; left there: {left}" if left else ""
-        return Answer(Decision.AUTO, DecidedBy.REHEARSAL, reason)
+        reason += f"; left on the copy: {left}" if left else ""
+        return Answer(schema.Decision.AUTO, schema.DecidedBy.REHEARSAL, reason)
 
     async def wait(self) -> None:
         """Wait until it has ended; where the user is asked meanwhile, only for a moment."""
         await asyncio.wait([self.task], timeout=_PATIENCE if self.asks_meanwhile else None)
-
-    def when_done(self, job: Callable[[], object]) -> None:
-        """Do something once it has ended, in the run's loop."""
-        self.task.add_done_callback(lambda _: job())
 
     def end(self) -> None:
         """End it if it still goes on; what it found is of no use any more."""
         self._is_over = True
         self.task.cancel()
 
-    def result(self) -> ToolResult:
+    def result(self) -> schema.ToolResult:
         """Return the call's result, on the main thread; raises AgentError."""
         assert self.finding is not None  # noqa: S101
         return self.rehearser.take_over(self.code, self.finding)
@@ -126,10 +101,10 @@ class Dispatcher:
     """The calls of one step. However the step ends, each call gets exactly one result."""
 
     def __init__(
-        self, context: ToolContext, step: int, calls: Sequence[ToolCall], limits: TimeLimits
+        self, context: ToolContext, step: int, calls: Sequence[schema.ToolCall], limits: TimeLimits
     ) -> None:
         self.context, self.step, self.calls, self.limits = context, step, calls, limits
-        self._executions: dict[str, ToolExecution] = {}
+        self._executions: dict[str, schema.ToolExecution] = {}
         self._running: dict[str, ToolTask] = {}
         self._finished: set[str] = set()
         self._earlier: dict[str, list[asyncio.Future[None]]] = {}
@@ -164,8 +139,8 @@ class Dispatcher:
             if call.id in self._finished:
                 continue
             if call.id not in self._executions:
-                self._start_call(ToolExecution(call=call))
-            status, result = ToolStatus.CANCELLED, ToolResult.failure(note)
+                self._start_call(schema.ToolExecution(call=call))
+            status, result = schema.ToolStatus.CANCELLED, schema.ToolResult.failure(note)
             if running := self._running.get(call.id):
                 status, result = running.outcome_if_abandoned(interrupted=interrupted)
                 if not result.success and result.output == result.error:  # our own words
@@ -173,7 +148,7 @@ class Dispatcher:
             self._finish_call(call.id, status, result)
 
     async def _run_group(
-        self, begun: Sequence[tuple[ToolCall, ToolExecution, CheckedCall]]
+        self, begun: Sequence[tuple[schema.ToolCall, schema.ToolExecution, CheckedCall]]
     ) -> None:
         """Run announced calls; each change waits for its turn, whenever it was approved."""
         tasks: list[asyncio.Future[None]] = []
@@ -194,13 +169,13 @@ class Dispatcher:
             task.result()
 
     def _announce_call(
-        self, call: ToolCall, checked: CheckedCall | BaseException
-    ) -> tuple[ToolCall, ToolExecution, CheckedCall] | None:
+        self, call: schema.ToolCall, checked: CheckedCall | BaseException
+    ) -> tuple[schema.ToolCall, schema.ToolExecution, CheckedCall] | None:
         """Announce a call, with secrets hidden; return None if it failed its checks."""
-        execution = ToolExecution(call=call, dry_run=self.context.dry_run is not None)
+        execution = schema.ToolExecution(call=call, dry_run=self.context.dry_run is not None)
         if isinstance(checked, BaseException):
             self._start_call(execution)
-            self._finish_call(call.id, ToolStatus.FAILED, error_result(checked))
+            self._finish_call(call.id, schema.ToolStatus.FAILED, error_result(checked))
             return None
         execution = self._describe_call(execution, checked)
         if execution.dry_run:
@@ -208,37 +183,41 @@ class Dispatcher:
         self._start_call(execution)
         return call, execution, checked
 
-    def _describe_call(self, execution: ToolExecution, checked: CheckedCall) -> ToolExecution:
+    def _describe_call(
+        self, execution: schema.ToolExecution, checked: CheckedCall
+    ) -> schema.ToolExecution:
         """Return the call with all that the user should know, secrets hidden."""
         if checked.may_be_tried and self.context.rehearsal and not execution.dry_run:
-            tried = Rehearsal(outcome=RehearsalOutcome.TRYING)
+            tried = schema.Rehearsal(outcome=schema.RehearsalOutcome.TRYING)
             execution = execution.model_copy(update={"rehearsal": tried})
-        return self.context.hide_secrets(checked.add_details(execution))
+        return self.context.stream.redactor.record(checked.add_details(execution))
 
     async def _run_call(
-        self, call: ToolCall, execution: ToolExecution, checked: CheckedCall
+        self, call: schema.ToolCall, execution: schema.ToolExecution, checked: CheckedCall
     ) -> None:
         """Take an announced call to its result."""
         verdict = checked.verdict
         if verdict.effect is Effect.DENY:
-            self._deny_call(call, Answer(Decision.DENIED, verdict.by, verdict.reason))
+            self._deny_call(call, Answer(schema.Decision.DENIED, verdict.by, verdict.reason))
         elif execution.dry_run:
             self._finish_call(
-                call.id, ToolStatus.SUCCESS, ToolResult(output=self.context.dry_run or "")
+                call.id,
+                schema.ToolStatus.SUCCESS,
+                schema.ToolResult(output=self.context.dry_run or ""),
             )
         elif execution.decision is not None or await self._rehearse_or_ask(call, checked):
             is_asked = execution.decision is None
             try:
                 await self.context.wait_for(self._earlier.get(call.id), call, is_asked=is_asked)
             except ApprovalExpiredError as error:
-                self._finish_call(call.id, ToolStatus.FAILED, error_result(error))
+                self._finish_call(call.id, schema.ToolStatus.FAILED, error_result(error))
                 return
             # Read from the call again: what runs is what was approved.
             await self._execute_call(
                 call, checked.tool, checked.tool.check_arguments(call.arguments)
             )
 
-    async def _rehearse_or_ask(self, call: ToolCall, checked: CheckedCall) -> bool:
+    async def _rehearse_or_ask(self, call: schema.ToolCall, checked: CheckedCall) -> bool:
         """Return whether the user approved the call; if it need not be run, set its result.
 
         Its code is tried on a copy of the kernel first, if it has any. If the user is asked in any
@@ -258,34 +237,34 @@ class Dispatcher:
         finally:
             pending.end()
 
-    def _note_rehearsal(self, call: ToolCall, pending: PendingRehearsal) -> None:
+    def _note_rehearsal(self, call: schema.ToolCall, pending: PendingRehearsal) -> None:
         """Tell what a rehearsal found, also while the question is open."""
         if pending.finding is None:
             return
         found = self.context.prepare_rehearsal(call.name, pending.finding.rehearsal)
         self._update_execution(call.id, rehearsal=found)
-        self._emit(ToolRehearsed(step=self.step, call_id=call.id, rehearsal=found))
+        self._emit(schema.ToolRehearsed(step=self.step, call_id=call.id, rehearsal=found))
 
     async def _accept_rehearsal(
-        self, call: ToolCall, pending: PendingRehearsal, answer: Answer
+        self, call: schema.ToolCall, pending: PendingRehearsal, answer: Answer
     ) -> None:
         """Make the rehearsal's result that of the call."""
         assert pending.finding is not None  # noqa: S101
         self._record_decision(call, answer)
-        self._emit(ToolRunning(step=self.step, call_id=call.id))
+        self._emit(schema.ToolRunning(step=self.step, call_id=call.id))
         if pending.finding.adoption is not None:
             await self._record_intent(call)
         duration = pending.finding.rehearsal.duration
-        self._update_execution(call.id, started_at=now(), duration=duration)
+        self._update_execution(call.id, started_at=schema.now(), duration=duration)
         try:
             result = await asyncio.wrap_future(self.context.main.post(pending.result))
         except Exception as error:
             result = error_result(error)
-        status = ToolStatus.SUCCESS if result.success else ToolStatus.FAILED
+        status = schema.ToolStatus.SUCCESS if result.success else schema.ToolStatus.FAILED
         self._finish_call(call.id, status, result)
 
     async def _obtain_approval(
-        self, call: ToolCall, checked: CheckedCall, pending: PendingRehearsal | None = None
+        self, call: schema.ToolCall, checked: CheckedCall, pending: PendingRehearsal | None = None
     ) -> bool:
         """Return whether the user approved the call; if not, or for a question, set its result."""
         try:
@@ -293,8 +272,8 @@ class Dispatcher:
         except AgentError as error:  # nobody can be asked, or the call is not the one approved
             if isinstance(error, NoFrontendError) and checked.tool.question is None:
                 self.unattended_reasons.append(f"{call.name} was not run: {error}")
-            answer = Answer(Decision.DENIED, DecidedBy.POLICY, str(error))
-        if answer.decision is not Decision.APPROVED:
+            answer = Answer(schema.Decision.DENIED, schema.DecidedBy.POLICY, str(error))
+        if answer.decision is not schema.Decision.APPROVED:
             self._deny_call(call, answer)
             return False
         if answer.arguments is not None:
@@ -304,14 +283,18 @@ class Dispatcher:
             return False
         self._record_decision(call, answer)
         if checked.tool.question is not None:
-            self._finish_call(call.id, ToolStatus.SUCCESS, ToolResult(output=answer.text or ""))
+            self._finish_call(
+                call.id, schema.ToolStatus.SUCCESS, schema.ToolResult(output=answer.text or "")
+            )
             return False
         # An answer that was not offered is invalid.
-        scope = answer.scope if answer.scope in checked.verdict.scopes else Scope.ONCE
+        scope = answer.scope if answer.scope in checked.verdict.scopes else schema.Scope.ONCE
         self.context.policy.grant(checked.tool, scope, checked.effects)
         return True
 
-    async def _run_edited(self, call: ToolCall, checked: CheckedCall, given: JsonDict) -> None:
+    async def _run_edited(
+        self, call: schema.ToolCall, checked: CheckedCall, given: JsonDict
+    ) -> None:
         """Take a call as the user changed it to its result: it is checked and asked about anew.
 
         If the change cannot run, the call stays as it was.
@@ -322,17 +305,19 @@ class Dispatcher:
         else:
             found = await check_call(self.context, edited, self.calls)
         if isinstance(found, BaseException):
-            self._emit(Notice(text=f"The changed call cannot run, and this one stays: {found}"))
+            self._emit(
+                schema.Notice(text=f"The changed call cannot run, and this one stays: {found}")
+            )
             edited, found = call, checked
         known = self._executions[call.id].proposed
         original = call.arguments if known is None else known
         proposed = None if edited.arguments == original else original
-        execution = self._describe_call(ToolExecution(call=edited, proposed=proposed), found)
+        execution = self._describe_call(schema.ToolExecution(call=edited, proposed=proposed), found)
         self._executions[call.id] = execution
-        self._emit(ToolEdited(step=self.step, execution=execution))
+        self._emit(schema.ToolEdited(step=self.step, execution=execution))
         await self._run_call(edited, execution, found)
 
-    def _is_open(self, call: ToolCall, tool: Tool) -> bool:
+    def _is_open(self, call: schema.ToolCall, tool: Tool) -> bool:
         """Return whether the same call has not ended elsewhere: tools cannot tell them apart."""
         others = self._executions.keys() - self._finished - {call.id}
         calls = [self._executions[each].call for each in others]
@@ -342,18 +327,18 @@ class Dispatcher:
             return any(tool.check_arguments(each.arguments) == given for each in same)
         return False
 
-    def _deny_call(self, call: ToolCall, answer: Answer) -> None:
+    def _deny_call(self, call: schema.ToolCall, answer: Answer) -> None:
         self._record_decision(call, answer)
         self._finish_call(
-            call.id, ToolStatus.DENIED, _denial_result(self._executions[call.id], answer)
+            call.id, schema.ToolStatus.DENIED, _denial_result(self._executions[call.id], answer)
         )
 
-    def _record_decision(self, call: ToolCall, answer: Answer) -> None:
+    def _record_decision(self, call: schema.ToolCall, answer: Answer) -> None:
         self._update_execution(
             call.id, decision=answer.decision, decided_by=answer.by, reason=answer.reason
         )
         self._emit(
-            ApprovalDecided(
+            schema.ApprovalDecided(
                 step=self.step,
                 call_id=call.id,
                 decision=answer.decision,
@@ -362,32 +347,34 @@ class Dispatcher:
             )
         )
 
-    async def _ask_user(self, call: ToolCall, pending: PendingRehearsal | None) -> Answer:
+    async def _ask_user(self, call: schema.ToolCall, pending: PendingRehearsal | None) -> Answer:
         """Return the user's answer about exactly this call; the approval is spent here."""
         approvals = self.context.approvals
         approval = approvals.open_call(self._executions[call.id])
         try:
-            self._emit(ApprovalRequested(step=self.step, call_id=call.id, approval_id=approval.id))
+            self._emit(
+                schema.ApprovalRequested(step=self.step, call_id=call.id, approval_id=approval.id)
+            )
             if pending is not None and pending.finding is None:
-                pending.when_done(lambda: self._note_rehearsal(call, pending))
+                pending.task.add_done_callback(lambda _: self._note_rehearsal(call, pending))
             with self.limits.pause():
                 await self.context.asker.ask(approval)
                 # Shielded, so that a stopped run's question is closed as expired.
                 answer = await asyncio.shield(asyncio.wrap_future(approval.answer))
         finally:
             approvals.expire(approval)
-        if answer.decision is Decision.APPROVED and answer.arguments is None:
+        if answer.decision is schema.Decision.APPROVED and answer.arguments is None:
             approvals.use(approval, call)
         return answer
 
-    async def _execute_call(self, call: ToolCall, tool: Tool, arguments: JsonDict) -> None:
-        self._emit(ToolRunning(step=self.step, call_id=call.id))
+    async def _execute_call(self, call: schema.ToolCall, tool: Tool, arguments: JsonDict) -> None:
+        self._emit(schema.ToolRunning(step=self.step, call_id=call.id))
         await self._record_intent(call)
         if self.context.rehearsal is not None:
             await self.context.rehearsal.wait_until_loaded()
         threads, rehearsal = self.context.threads, self._executions[call.id].rehearsal
         comparison = await Comparison.begin(tool, rehearsal, threads)
-        self._update_execution(call.id, started_at=now())
+        self._update_execution(call.id, started_at=schema.now())
         begun = time.monotonic()
         post, watch = self.context.main.post, self.context.watch
         running = ToolTask(tool, arguments, post, threads, watch)
@@ -399,7 +386,7 @@ class Dispatcher:
             if (
                 not self.limits.is_expired
             ):  # the user stops the run, which interrupts the main thread
-                await running.end(lambda: self._emit(Notice(text=STILL_RUNNING)))
+                await running.end(lambda: self._emit(schema.Notice(text=STILL_RUNNING)))
             raise
         finally:
             telling.cancel()
@@ -409,24 +396,24 @@ class Dispatcher:
             self._update_execution(call.id, rehearsal=rehearsal)
             if rehearsal.differs:
                 result = result.with_note(f"({rehearsal.compared})", only_model=True)
-        status = ToolStatus.SUCCESS if result.success else ToolStatus.FAILED
+        status = schema.ToolStatus.SUCCESS if result.success else schema.ToolStatus.FAILED
         self._finish_call(call.id, status, result)
 
     async def _tell_output(self, call_id: str, running: ToolTask) -> None:
         """Tell the last lines of a running call as they come."""
 
         def tell(text: str) -> None:
-            self._emit(ToolOutput(step=self.step, call_id=call_id, text=text))
+            self._emit(schema.ToolOutput(step=self.step, call_id=call_id, text=text))
 
         await tell_output(running.recent_text, self.context.stream.redactor, tell)
 
-    async def _record_intent(self, call: ToolCall) -> None:
+    async def _record_intent(self, call: schema.ToolCall) -> None:
         """Wait until it is on the disk that the call runs; else set its result, and raise."""
         try:
             await self._wait_until_recorded()
         except JournalError as error:
             note = f"{call.name} was not run, because its intent could not be recorded: {error}"
-            self._finish_call(call.id, ToolStatus.FAILED, ToolResult.failure(note))
+            self._finish_call(call.id, schema.ToolStatus.FAILED, schema.ToolResult.failure(note))
             raise
 
     async def _wait_until_recorded(self) -> None:
@@ -439,25 +426,27 @@ class Dispatcher:
         self._recording = None  # all have recorded their intent by now; others need another flush
         await self.context.stream.wait_until_recorded()
 
-    def _emit(self, event: Event) -> None:
+    def _emit(self, event: schema.Event) -> None:
         self.context.stream.emit(event)
 
-    def _start_call(self, execution: ToolExecution) -> None:
+    def _start_call(self, execution: schema.ToolExecution) -> None:
         self._executions[execution.call.id] = execution
-        self._emit(ToolStarted(step=self.step, execution=execution))
+        self._emit(schema.ToolStarted(step=self.step, execution=execution))
 
     def _update_execution(self, call_id: str, **changes: object) -> None:
         self._executions[call_id] = self._executions[call_id].model_copy(update=changes)
 
-    def _finish_call(self, call_id: str, status: ToolStatus, result: ToolResult) -> None:
+    def _finish_call(
+        self, call_id: str, status: schema.ToolStatus, result: schema.ToolResult
+    ) -> None:
         execution = self._executions[call_id]
-        if execution.proposed is not None and status is not ToolStatus.DENIED:
+        if execution.proposed is not None and status is not schema.ToolStatus.DENIED:
             result = _name_change(execution, result)
         source = execution.source if result.source is None else result.source or None
         result = self.context.prepare_result(execution.call.name, result)
         result = result.model_copy(update={"source": None})  # from here on the call's status tells
         rehearsal = execution.rehearsal
-        if rehearsal and rehearsal.outcome is RehearsalOutcome.TRYING:
+        if rehearsal and rehearsal.outcome is schema.RehearsalOutcome.TRYING:
             rehearsal = None
         elif rehearsal and rehearsal.result:  # it was shown to decide on the call
             rehearsal = rehearsal.model_copy(update={"result": None})
@@ -466,14 +455,14 @@ class Dispatcher:
         )
         self._close_call(self._executions[call_id])
 
-    def _close_call(self, execution: ToolExecution) -> None:
+    def _close_call(self, execution: schema.ToolExecution) -> None:
         signature = self.context.sign(self.context.stream.run, execution)
         execution = execution.model_copy(update={"signature": signature})
         self._finished.add(execution.call.id)
-        self._emit(ToolFinished(step=self.step, execution=execution))
+        self._emit(schema.ToolFinished(step=self.step, execution=execution))
 
 
-def _name_change(execution: ToolExecution, result: ToolResult) -> ToolResult:
+def _name_change(execution: schema.ToolExecution, result: schema.ToolResult) -> schema.ToolResult:
     """Return the result with a note for the model that the user changed its call."""
     given = json.dumps(execution.call.arguments, ensure_ascii=False)
     note = f"The user changed this call before it ran. Its arguments were: {given}"
@@ -481,17 +470,17 @@ def _name_change(execution: ToolExecution, result: ToolResult) -> ToolResult:
     return result.model_copy(update={"for_model": f"{note}\n{text}".rstrip()})
 
 
-def _denial_result(execution: ToolExecution, answer: Answer) -> ToolResult:
+def _denial_result(execution: schema.ToolExecution, answer: Answer) -> schema.ToolResult:
     call = execution.call
     if execution.question is not None:
         why = answer.reason or "they gave no reason"
-        return ToolResult.failure(
+        return schema.ToolResult.failure(
             f"Nobody answered: {why}.", "Go on as well as you can without it."
         )
-    if answer.by is DecidedBy.POLICY:
-        return ToolResult.failure(f"{call.name} was not run: {answer.reason}")
+    if answer.by is schema.DecidedBy.POLICY:
+        return schema.ToolResult.failure(f"{call.name} was not run: {answer.reason}")
     reason = f" Their reason: {_end_sentence(answer.reason)}" if answer.reason else ""
-    return ToolResult.failure(
+    return schema.ToolResult.failure(
         f"The user denied this call of {call.name}; it was not run.{reason}",
         "Do not repeat it; ask or find another way.",
     )

@@ -8,17 +8,9 @@ import logging
 from collections.abc import Iterable
 from itertools import groupby
 
+from ipyagent import schema
 from ipyagent.agent.session.session import Session
 from ipyagent.redaction import Redactor, StreamRedactor
-from ipyagent.schema import (
-    Event,
-    MessageDelta,
-    MessageFinished,
-    MessageStarted,
-    Notice,
-    Run,
-    RunState,
-)
 from ipyagent.schema.events import Kind, Listener
 
 log = logging.getLogger("ipyagent")
@@ -37,7 +29,7 @@ SLOW_JOURNAL = "The journal {} cannot be written at the moment; the run waits fo
 _Stream = tuple[Kind, int, str]
 """The kind of pieces that belong together; and of a call its place and its name."""
 
-RecordedEvents = list[tuple[Event, RunState]]
+RecordedEvents = list[tuple[schema.Event, schema.RunState]]
 """Events that the session has applied, each with the state after it."""
 
 
@@ -61,8 +53,8 @@ class EventStream:
         self.redactor = redactor or Redactor()
         self._redactors: dict[_Stream, StreamRedactor] = {}
         self._last: _Stream | None = None
-        self._state: RunState | None = None
-        self._pieces: list[MessageDelta] = []
+        self._state: schema.RunState | None = None
+        self._pieces: list[schema.MessageDelta] = []
         self._collected = 0
         self._step = 0
         self._due = 0.0
@@ -70,15 +62,15 @@ class EventStream:
         self._has_waited = False
 
     @property
-    def run(self) -> Run:
+    def run(self) -> schema.Run:
         """The run so far; it exists from `run_started` on."""
         if self._state is None:
             raise RuntimeError("no run has started")
         return self._state.run
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: schema.Event) -> None:
         """Pass an event to the session and the listeners."""
-        if not isinstance(event, MessageDelta):
+        if not isinstance(event, schema.MessageDelta):
             self.notify(self._apply(self._redact(event)))
             return
         self._pieces.append(event)
@@ -101,9 +93,9 @@ class EventStream:
     def _report_wait(self) -> None:
         if not self._has_waited:
             self._has_waited = True
-            self.emit(Notice(text=SLOW_JOURNAL.format(self.session.journal.place)))
+            self.emit(schema.Notice(text=SLOW_JOURNAL.format(self.session.journal.place)))
 
-    def record(self, event: Event) -> RecordedEvents:
+    def record(self, event: schema.Event) -> RecordedEvents:
         """Apply an event to the session; return what `notify` passes to the listeners."""
         return self._apply(self._redact(event))
 
@@ -117,7 +109,7 @@ class EventStream:
                     log.exception("a listener failed on %s and is left out", each.type)
                     self.listeners.remove(listener)
 
-    def _apply(self, events: Iterable[Event]) -> RecordedEvents:
+    def _apply(self, events: Iterable[schema.Event]) -> RecordedEvents:
         applied: RecordedEvents = []
         for each in events:
             self._state = self.session.apply_event(each, self._state)
@@ -141,19 +133,19 @@ class EventStream:
         with contextlib.suppress(RuntimeError):  # no interval without a loop
             self._due = asyncio.get_running_loop().time() + INTERVAL
 
-    def _redact(self, event: Event) -> list[Event]:
+    def _redact(self, event: schema.Event) -> list[schema.Event]:
         """Return the event redacted, after what came before it."""
-        if isinstance(event, MessageDelta):
+        if isinstance(event, schema.MessageDelta):
             self._pieces.append(event)
             return self._redact_pieces()
-        is_end = isinstance(event, MessageFinished)
+        is_end = isinstance(event, schema.MessageFinished)
         before = self._redact_rest() if is_end else self._redact_pieces() if self._pieces else []
-        if isinstance(event, MessageStarted):
+        if isinstance(event, schema.MessageStarted):
             self._redactors.clear()
             self._last = None
         return [*before, self.redactor.record(event)]
 
-    def _redact_pieces(self) -> list[Event]:
+    def _redact_pieces(self) -> list[schema.Event]:
         """Return the pieces, without what may be half of a secret."""
         if self._timer is not None:
             self._timer.cancel()
@@ -171,7 +163,7 @@ class EventStream:
             texts.append((stream, self._redactors[stream].add(text)))
         return self._deltas(texts) if texts else []
 
-    def _redact_rest(self) -> list[Event]:
+    def _redact_rest(self) -> list[schema.Event]:
         before = self._redact_pieces()
         # The kind that streamed last is ended first: its words stand on an open line.
         streams = sorted(self._redactors, key=lambda stream: stream != self._last)
@@ -179,9 +171,9 @@ class EventStream:
         self._redactors.clear()
         return before + rest
 
-    def _deltas(self, texts: list[tuple[_Stream, str]]) -> list[Event]:
+    def _deltas(self, texts: list[tuple[_Stream, str]]) -> list[schema.Event]:
         return [
-            MessageDelta(step=self._step, kind=kind, text=text, call=call, name=name)
+            schema.MessageDelta(step=self._step, kind=kind, text=text, call=call, name=name)
             for (kind, call, name), text in texts
             if text
         ]

@@ -14,23 +14,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ipyagent.agent import budgets
+from ipyagent import errors, schema
+from ipyagent.agent import budgets, prompts
 from ipyagent.agent.answers import MOST_AGAIN, AnswerType, trace_answer, write_value
 from ipyagent.agent.budgets import RunBudget
 from ipyagent.agent.compaction import Compactor
 from ipyagent.agent.plans import is_plan, only_look, planning_context
-from ipyagent.agent.prompts import (
-    CALL_AGAIN,
-    CALL_NOW,
-    CALL_PROPERLY,
-    CHECK_NUMBERS,
-    CLOSING,
-    CONTINUE,
-    GO_ON,
-    MAY_LOOK,
-    PLANNING,
-    Context,
-)
 from ipyagent.agent.signs import (
     announces_actions,
     writes_calls,
@@ -43,29 +32,9 @@ from ipyagent.agent.step_machine import (
     run_lifecycle,
     stream_reply,
 )
-from ipyagent.agent.validation import VALIDATORS, Validator
-from ipyagent.errors import (
-    AgentError,
-    ContextOverflowError,
-    HistoryRefusedError,
-    MalformedCallError,
-)
 from ipyagent.llm.client import retrying
 from ipyagent.numbers import TracedNumber
 from ipyagent.plaintext import first_line
-from ipyagent.schema import (
-    Asked,
-    Expectation,
-    MessageDelta,
-    MessageStarted,
-    Notice,
-    Replayed,
-    Run,
-    RunStarted,
-    RunStatus,
-    StopReason,
-    ToolStatus,
-)
 
 NOTHING_PENDING = (
     "No action is pending: steps were announced, but nothing was proposed that could be approved."
@@ -80,9 +49,12 @@ CALLS_AS_TEXT = (
 STILL_PAUSED = "The service paused before the end of the answer. Ask it to go on."
 
 
-_BUDGET_LABELS = {StopReason.MAX_STEPS: "number of steps", StopReason.MAX_SECONDS: "time"}
+_BUDGET_LABELS = {
+    schema.StopReason.MAX_STEPS: "number of steps",
+    schema.StopReason.MAX_SECONDS: "time",
+}
 
-_REPEATS = {GO_ON: 5}
+_REPEATS = {prompts.GO_ON: 5}
 """How often a nudge is given in a run: others once."""
 MOST_MALFORMED = 2
 """Calls in a row that no service could read, and that the model is asked to write again."""
@@ -90,7 +62,7 @@ MOST_MALFORMED = 2
 _THOUGHT = 4_000
 """Characters at the end of a thought without an answer in which a call may stand."""
 
-_INCONCLUSIVE = {StopReason.FINISHED, StopReason.EMPTY}
+_INCONCLUSIVE = {schema.StopReason.FINISHED, schema.StopReason.EMPTY}
 """Stop reasons that matter less than that nobody was there to approve a call."""
 
 
@@ -102,15 +74,15 @@ class UserPrompt:
     """
 
     text: str
-    context: Context
+    context: prompts.Context
     trace_id: str
     notices: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
     agent: str | None = None
     parent_id: str | None = None
     cell_id: str | None = None
-    validators: tuple[Validator, ...] = VALIDATORS
-    asked: Asked | None = None
+    validators: tuple[prompts.Validator, ...] = prompts.VALIDATORS
+    asked: schema.Asked | None = None
 
 
 @dataclass
@@ -125,8 +97,8 @@ class AgentLoop(StepMachine):
     planning: bool = False
     window: int | None = None
     answer: AnswerType | None = None
-    check: Callable[[Run], Awaitable[tuple[Expectation, ...]]] | None = None
-    replayed: Replayed | None = field(default=None, init=False)
+    check: Callable[[schema.Run], Awaitable[tuple[schema.Expectation, ...]]] | None = None
+    replayed: schema.Replayed | None = field(default=None, init=False)
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex[:12], init=False)
     _unfinished: StreamedReply | None = field(default=None, init=False)
     unattended: list[str] = field(default_factory=list, init=False)
@@ -142,7 +114,7 @@ class AgentLoop(StepMachine):
         if self.planning:
             self.context = planning_context(self.context)
 
-    async def run(self, prompt: UserPrompt) -> Run:
+    async def run(self, prompt: UserPrompt) -> schema.Run:
         """Answer a prompt. Never raises: every failure is recorded in the run."""
         self._start_run(prompt)
         async with run_lifecycle(self.stream, self.time_limits) as ending:
@@ -173,7 +145,7 @@ class AgentLoop(StepMachine):
         conversation, tools = self.session.conversation, self.context.toolbox.definitions()
         self.facts = prompt.context.facts
         context = prompt.context.write(conversation.context)
-        run = Run(
+        run = schema.Run(
             id=self.run_id,
             session_id=self.session.id,
             trace_id=prompt.trace_id,
@@ -193,7 +165,7 @@ class AgentLoop(StepMachine):
         )
         known_prompt = self.system_prompt == conversation.newest_prompt
         self.stream.emit(
-            RunStarted(
+            schema.RunStarted(
                 run=run,
                 system_prompt=None if known_prompt else self.system_prompt,
                 tools=None if tools == conversation.tools else tools,
@@ -203,15 +175,15 @@ class AgentLoop(StepMachine):
         sent = len(conversation.exchange)
         warning = budgets.length_warning(sent, self.config.chat.max_messages)
         for text in filter(None, (*prompt.notices, warning)):
-            self.stream.emit(Notice(text=text))
+            self.stream.emit(schema.Notice(text=text))
 
     def _describe_planning(self) -> str:
         """Return how the model plans; "" if it does not."""
         if self._looking is None:
             return ""
-        return PLANNING.format(looking=MAY_LOOK if self._looking.rehearsal else "")
+        return prompts.PLANNING.format(looking=prompts.MAY_LOOK if self._looking.rehearsal else "")
 
-    async def _take_steps(self) -> StopReason:
+    async def _take_steps(self) -> schema.StopReason:
         """Take steps until the model has answered or a budget is used up.
 
         An answer is not the last word while a text of the user waits.
@@ -222,16 +194,16 @@ class AgentLoop(StepMachine):
         while True:
             try:
                 reply = await self._take_step(nudge)
-            except MalformedCallError as error:
+            except errors.MalformedCallError as error:
                 malformed += 1
                 if malformed > MOST_MALFORMED or self._find_exhausted():
                     raise
-                nudge = CALL_AGAIN.format(problem=f"{error} {error.advice}".strip())
+                nudge = prompts.CALL_AGAIN.format(problem=f"{error} {error.advice}".strip())
                 continue
             malformed = 0
             spent, unsent = self._find_exhausted(), self.stream.run.unsent
             if self.planning and is_plan(self.stream.run) and (spent or not unsent):
-                return StopReason.PLANNED
+                return schema.StopReason.PLANNED
             nudge = None if reply.calls or spent or unsent else self._nudge_after(reply)
             count = nudges.total() if self.answer else nudges[nudge or ""]
             most = MOST_AGAIN if self.answer else 1
@@ -242,7 +214,7 @@ class AgentLoop(StepMachine):
                 return spent
             nudges.update(filter(None, [nudge]))
 
-    def _find_exhausted(self) -> StopReason | None:
+    def _find_exhausted(self) -> schema.StopReason | None:
         return budgets.find_exhausted(self.stream.run, self.config.agent)
 
     async def _take_step(self, nudge: str | None, *, closing: bool = False) -> StreamedReply:
@@ -271,9 +243,9 @@ class AgentLoop(StepMachine):
                 reply: StreamedReply
                 reply = await retrying(retry, announce)(self._receive_reply, step, closing)
                 return reply
-            except HistoryRefusedError as error:
-                self.stream.emit(Notice(text=str(error)))
-            except ContextOverflowError:
+            except errors.HistoryRefusedError as error:
+                self.stream.emit(schema.Notice(text=str(error)))
+            except errors.ContextOverflowError:
                 if is_compacted or not await self._compactor.compact_after_overflow(step):
                     raise
                 is_compacted = True
@@ -283,7 +255,7 @@ class AgentLoop(StepMachine):
         prefix = f"{self.stream.run.id}_{step}"
         reply = StreamedReply(step, prefix, self.stream.redactor, self.client)
         self._unfinished = reply
-        self.stream.emit(MessageStarted(step=step))
+        self.stream.emit(schema.MessageStarted(step=step))
         request = self.build_request(self.session.conversation.tools, may_call=not closing)
         request = replace(request, answer=getattr(self.answer, "format", None))
         await self.stream.wait_until_recorded()
@@ -292,9 +264,11 @@ class AgentLoop(StepMachine):
             async for chunk in chunks:
                 reply.add(chunk)
                 if chunk.type == "content":
-                    self.stream.emit(MessageDelta(step=step, kind="text", text=chunk.data))
+                    self.stream.emit(schema.MessageDelta(step=step, kind="text", text=chunk.data))
                 elif chunk.type == "thinking":
-                    self.stream.emit(MessageDelta(step=step, kind="thinking", text=chunk.data))
+                    self.stream.emit(
+                        schema.MessageDelta(step=step, kind="thinking", text=chunk.data)
+                    )
                 elif chunk.type == "tool_call" and (piece := reply.read_written()):
                     self.stream.emit(piece)
         self.stream.end_reply()
@@ -317,26 +291,28 @@ class AgentLoop(StepMachine):
         dispatcher = await self.run_calls(step, calls, context, skip_note=note)
         self.unattended += dispatcher.unattended_reasons
 
-    async def _take_closing_step(self, budget: StopReason) -> None:
+    async def _take_closing_step(self, budget: schema.StopReason) -> None:
         """Take a step without tools, so that a run over its budget ends with an answer."""
-        nudge = CLOSING.format(budget=_BUDGET_LABELS[budget])
+        nudge = prompts.CLOSING.format(budget=_BUDGET_LABELS[budget])
         try:
             async with asyncio.timeout(budgets.CLOSING_SECONDS):
                 await self._take_step(nudge, closing=True)
-        except (AgentError, TimeoutError) as error:
-            self.stream.emit(Notice(text=f"The run ends without a last word: {error or 'no time'}"))
+        except (errors.AgentError, TimeoutError) as error:
+            self.stream.emit(
+                schema.Notice(text=f"The run ends without a last word: {error or 'no time'}")
+            )
 
     def _nudge_after(self, reply: StreamedReply) -> str | None:
         """Return the nudge, given once, after a reply that is not an answer yet."""
         if reply.is_paused:
-            return GO_ON
+            return prompts.GO_ON
         if self.answer:
             return self.answer.ask_again(self._problem) if self._problem else None
         if reply.is_truncated:
-            return CONTINUE
+            return prompts.CONTINUE
         if reply.lacks_calls or self._writes_calls(reply):
-            return CALL_PROPERLY
-        return CALL_NOW if self._announces_calls(reply) else self._ask_to_check_numbers()
+            return prompts.CALL_PROPERLY
+        return prompts.CALL_NOW if self._announces_calls(reply) else self._ask_to_check_numbers()
 
     def _trace_numbers(self) -> tuple[TracedNumber, ...]:
         is_off = self.config.agent.numbers == "off"
@@ -349,13 +325,13 @@ class AgentLoop(StepMachine):
             return None
         self._is_checked = True
         missing = [each.text for each in self._trace_numbers() if each.trace == "not found"]
-        return CHECK_NUMBERS.format(numbers=", ".join(missing)) if missing else None
+        return prompts.CHECK_NUMBERS.format(numbers=", ".join(missing)) if missing else None
 
     def _read_answer(self, answer: AnswerType, reply: StreamedReply) -> None:
         """Keep the answer that a reply is, and the problem with one that is not of the type."""
         self._value, self._problem = (None, ""), None
         try:
-            text = "" if reply.stop_reason is StopReason.EMPTY else self.stream.run.output
+            text = "" if reply.stop_reason is schema.StopReason.EMPTY else self.stream.run.output
             value = answer.read(text, is_cut=reply.is_truncated)
             self._value = value, write_value(value)
         except ValueError as error:
@@ -375,35 +351,37 @@ class AgentLoop(StepMachine):
         text = reply.message.text if reply.message else ""
         return announces_actions(text, self._offered_names(), called)
 
-    def _accept_answer(self, reply: StreamedReply) -> StopReason:
+    def _accept_answer(self, reply: StreamedReply) -> schema.StopReason:
         """Accept the reply as the answer."""
         if self.answer:
-            return StopReason.ERROR if self._problem else reply.stop_reason
+            return schema.StopReason.ERROR if self._problem else reply.stop_reason
         if reply.is_truncated:
             self.stream.emit(
-                Notice(text="The answer was cut at the model's limit of length; it is incomplete.")
+                schema.Notice(
+                    text="The answer was cut at the model's limit of length; it is incomplete."
+                )
             )
         if reply.is_paused:
             self._problem = STILL_PAUSED
         elif self._writes_calls(reply):
-            self.stream.emit(Notice(text=CALLS_AS_TEXT))
+            self.stream.emit(schema.Notice(text=CALLS_AS_TEXT))
             self._problem = "The model's calls come as text, so none of them was run."
         elif self._announces_calls(reply):
-            self.stream.emit(Notice(text=NOTHING_PENDING))
+            self.stream.emit(schema.Notice(text=NOTHING_PENDING))
         return reply.stop_reason
 
     def _explain_ending(self, ending: RunEnding) -> None:
         """Add a note if an answer does not mean that all is done."""
         ending.value, ending.value_text = self._value
-        if self.answer and ending.reason is StopReason.ERROR:
-            ending.status = RunStatus.ERROR
+        if self.answer and ending.reason is schema.StopReason.ERROR:
+            ending.status = schema.RunStatus.ERROR
             ending.error = f"The answer is not {self.answer.name}: {self._problem}"
         if self.unattended and ending.reason in _INCONCLUSIVE:
-            ending.reason, ending.error = StopReason.UNATTENDED, self.unattended[0]
+            ending.reason, ending.error = schema.StopReason.UNATTENDED, self.unattended[0]
         elif ending.reason in _INCONCLUSIVE and self._problem:
-            ending.reason, ending.error = StopReason.ERROR, self._problem
-        elif ending.reason is StopReason.FINISHED and (failure := self._last_failure()):
-            ending.reason, ending.error = StopReason.ERROR, failure
+            ending.reason, ending.error = schema.StopReason.ERROR, self._problem
+        elif ending.reason is schema.StopReason.FINISHED and (failure := self._last_failure()):
+            ending.reason, ending.error = schema.StopReason.ERROR, failure
 
     def _last_failure(self) -> str | None:
         """Return the error of a model that gave up at the first failure, if it did."""
@@ -411,7 +389,7 @@ class AgentLoop(StepMachine):
         if not getattr(self.client, "gives_up", False) or not calls:
             return None
         last = calls[-1]
-        if last.status is not ToolStatus.FAILED or last.result is None:
+        if last.status is not schema.ToolStatus.FAILED or last.result is None:
             return None
         return f"{last.call.name} failed: {first_line(last.result.error or '')}"
 

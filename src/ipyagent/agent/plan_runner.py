@@ -22,24 +22,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 
-from ipyagent.agent import budgets
+from ipyagent import schema
+from ipyagent.agent import budgets, plans
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.budgets import RunBudget
 from ipyagent.agent.loop import AgentLoop
-from ipyagent.agent.plans import (
-    CHANGE_REQUEST,
-    NEEDS_NOTEBOOK,
-    ApprovedStepPolicy,
-    ChangedCallPolicy,
-    Rehearsals,
-    command_of,
-    create_draft,
-    find_objection,
-    normalize_reply,
-    notebook_step,
-    proposed_steps,
-    rehearsing,
-)
 from ipyagent.agent.policy import CallPolicy
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.step_machine import (
@@ -53,28 +40,6 @@ from ipyagent.config import RetryConfig
 from ipyagent.errors import AgentError, NoFrontendError, SessionError
 from ipyagent.llm.client import delay, retrying
 from ipyagent.plaintext import plural
-from ipyagent.schema import (
-    DecidedBy,
-    Decision,
-    Event,
-    Message,
-    MessageFinished,
-    Notice,
-    PlanProposed,
-    PlanRehearsed,
-    PlanStep,
-    PlanWaiting,
-    Role,
-    Run,
-    RunStarted,
-    RunStatus,
-    StopReason,
-    TokenUsage,
-    ToolCall,
-    ToolExecution,
-    ToolStatus,
-    now,
-)
 from ipyagent.schema.runs import UNWANTED, progress
 from ipyagent.store.runs import plan_digest, plan_name
 from ipyagent.tools.base import Tool, Toolbox
@@ -93,15 +58,15 @@ class PlanRunner(StepMachine):
     """Runs one plan, or says why it does not run."""
 
     retry: RetryConfig = STEP_RETRY
-    release: Callable[[Run], object] | None = None
+    release: Callable[[schema.Run], object] | None = None
     """Lets the cell end while the plan runs in the background; None if it must not."""
 
-    async def run(self, plan: Run, by: DecidedBy) -> Run:
+    async def run(self, plan: schema.Run, by: schema.DecidedBy) -> schema.Run:
         """Run a plan that the journal has queued and `by` has approved. Never raises."""
-        running = {"status": RunStatus.RUNNING, "started_at": now()}
-        self.stream.emit(RunStarted(run=plan.model_copy(update=running)))
-        if self.release and notebook_step(self.context.toolbox, plan.plan) is None:
-            self.stream.emit(Notice(text=IN_BACKGROUND))
+        running = {"status": schema.RunStatus.RUNNING, "started_at": schema.now()}
+        self.stream.emit(schema.RunStarted(run=plan.model_copy(update=running)))
+        if self.release and plans.notebook_step(self.context.toolbox, plan.plan) is None:
+            self.stream.emit(schema.Notice(text=IN_BACKGROUND))
             self.release(self.stream.run)
         lifecycle = run_lifecycle(self.stream, self.time_limits, self._summarize)
         async with lifecycle as ending, self.run_limit():
@@ -110,29 +75,29 @@ class PlanRunner(StepMachine):
 
     def conclude(self, text: str, nudge: str | None = None) -> None:
         """Add `text` as the last step."""
-        message = Message.of(Role.ASSISTANT, text, synthetic=True)
+        message = schema.Message.of(schema.Role.ASSISTANT, text, synthetic=True)
         with self.open_step(nudge, closing=True) as number:
-            self.stream.emit(MessageFinished(step=number, message=message))
+            self.stream.emit(schema.MessageFinished(step=number, message=message))
 
     async def _take_steps(
-        self, steps: Sequence[PlanStep], by: DecidedBy, ending: RunEnding
+        self, steps: Sequence[schema.PlanStep], by: schema.DecidedBy, ending: RunEnding
     ) -> None:
         for number, step in enumerate(steps, 1):
             execution = await self._carry_out(step, by)
-            if execution.status is not ToolStatus.SUCCESS:
+            if execution.status is not schema.ToolStatus.SUCCESS:
                 _set_failure(ending, number, execution)
                 return
 
-    async def _carry_out(self, step: PlanStep, by: DecidedBy) -> ToolExecution:
+    async def _carry_out(self, step: schema.PlanStep, by: schema.DecidedBy) -> schema.ToolExecution:
         """Run the step; return the call that succeeded, or the last one that failed."""
-        policy = ApprovedStepPolicy(self.context.policy, step, by)
+        policy = plans.ApprovedStepPolicy(self.context.policy, step, by)
         async with self._timed_step() as number:
             execution = await self._run_planned_call(number, step.call, policy)
         tried = [step.call]
         while _ran_and_failed(execution) and len(tried) <= self.retry.max_retries:
             tool = self.context.toolbox.get(step.call.name)
             is_last = len(tried) == self.retry.max_retries
-            if command_of(tool, step.call) and (is_last or not tool.idempotent):
+            if plans.command_of(tool, step.call) and (is_last or not tool.idempotent):
                 another = await self._try_changed(tool, tried)
             elif tool.idempotent:
                 another = await self._try_again(tried, policy, execution)
@@ -145,8 +110,8 @@ class PlanRunner(StepMachine):
         return execution
 
     async def _try_again(
-        self, tried: Sequence[ToolCall], policy: CallPolicy, failed: ToolExecution
-    ) -> ToolExecution:
+        self, tried: Sequence[schema.ToolCall], policy: CallPolicy, failed: schema.ToolExecution
+    ) -> schema.ToolExecution:
         attempt = len(tried)
         seconds = delay(attempt - 1, self.retry)
         async with self._timed_step() as number:
@@ -156,23 +121,25 @@ class PlanRunner(StepMachine):
             call = tried[0].model_copy(update={"id": _next_id(tried)})
             return await self._run_planned_call(number, call, policy)
 
-    async def _try_changed(self, tool: Tool, tried: Sequence[ToolCall]) -> ToolExecution | None:
+    async def _try_changed(
+        self, tool: Tool, tried: Sequence[schema.ToolCall]
+    ) -> schema.ToolExecution | None:
         """Run a changed call that the user approved; None if there is none."""
         # Steps cost nothing here; requests to a model do.
         budget = self.config.agent.model_copy(update={"max_steps": len(self.stream.run.steps) + 1})
         if budgets.find_exhausted(self.stream.run, budget):
             return None
-        nudge = CHANGE_REQUEST.format(tool=tool.name, argument=tool.command)
+        nudge = plans.CHANGE_REQUEST.format(tool=tool.name, argument=tool.command)
         async with self._timed_step(nudge) as number:
             reply = await self._request_proposal(number, tool)
             if reply is None or reply.message is None:
                 return None
-            reply.message = normalize_reply(reply.message, tool, tried[0], _next_id(tried))
-            self.stream.emit(reply.to_event(TokenUsage(), None))
+            reply.message = plans.normalize_reply(reply.message, tool, tried[0], _next_id(tried))
+            self.stream.emit(reply.to_event(schema.TokenUsage(), None))
             if not reply.calls:
                 return None
-            objection = find_objection(tool, reply.calls, tried)
-            policy = ChangedCallPolicy(self.context.policy, objection)
+            objection = plans.find_objection(tool, reply.calls, tried)
+            policy = plans.ChangedCallPolicy(self.context.policy, objection)
             return await self._run_calls_under(number, reply.calls, policy)
 
     async def _request_proposal(self, number: int, tool: Tool) -> StreamedReply | None:
@@ -193,7 +160,7 @@ class PlanRunner(StepMachine):
         try:
             reply: StreamedReply = await retrying(retry, announce)(stream_proposal)
         except AgentError as error:
-            self.stream.emit(Notice(text=f"No other command could be asked for: {error}"))
+            self.stream.emit(schema.Notice(text=f"No other command could be asked for: {error}"))
             return None
         return reply
 
@@ -205,15 +172,15 @@ class PlanRunner(StepMachine):
                 yield number
 
     async def _run_planned_call(
-        self, number: int, call: ToolCall, policy: CallPolicy
-    ) -> ToolExecution:
-        message = Message(role=Role.ASSISTANT, content=(call,), synthetic=True)
-        self.stream.emit(MessageFinished(step=number, message=message))
+        self, number: int, call: schema.ToolCall, policy: CallPolicy
+    ) -> schema.ToolExecution:
+        message = schema.Message(role=schema.Role.ASSISTANT, content=(call,), synthetic=True)
+        self.stream.emit(schema.MessageFinished(step=number, message=message))
         return await self._run_calls_under(number, (call,), policy)
 
     async def _run_calls_under(
-        self, number: int, calls: Sequence[ToolCall], policy: CallPolicy
-    ) -> ToolExecution:
+        self, number: int, calls: Sequence[schema.ToolCall], policy: CallPolicy
+    ) -> schema.ToolExecution:
         """Run the calls that `policy` allows; return the first of them with its result."""
         await self.run_calls(number, calls, replace(self.context, policy=policy))
         return self.stream.run.steps[-1].executions[0]
@@ -221,7 +188,10 @@ class PlanRunner(StepMachine):
     def _summarize(self, ending: RunEnding) -> None:
         """End with a sentence about the outcome, so that the next prompt knows it too."""
         plan, states, error = self.stream.run.plan, progress(self.stream.run), ending.error
-        done, begun = states.count(ToolStatus.SUCCESS), len(plan) - states.count(ToolStatus.PENDING)
+        done, begun = (
+            states.count(schema.ToolStatus.SUCCESS),
+            len(plan) - states.count(schema.ToolStatus.PENDING),
+        )
         parts = [f"{done} of {plural(len(plan), 'step')} done."]
         if error:
             parts.append(f"{error[0].upper()}{error[1:].rstrip('.')}.")
@@ -232,35 +202,38 @@ class PlanRunner(StepMachine):
         self.conclude(" ".join(parts))
 
 
-def _ran_and_failed(execution: ToolExecution) -> bool:
-    failed = execution.status is ToolStatus.FAILED and execution.started_at is not None
+def _ran_and_failed(execution: schema.ToolExecution) -> bool:
+    failed = execution.status is schema.ToolStatus.FAILED and execution.started_at is not None
     return failed and (execution.result is None or execution.result.repeatable)
 
 
-def _set_failure(ending: RunEnding, number: int, execution: ToolExecution) -> None:
+def _set_failure(ending: RunEnding, number: int, execution: schema.ToolExecution) -> None:
     """Set how a run ends whose step failed."""
     step = f"step {number} ({execution.call.name})"
-    if execution.status is ToolStatus.DENIED and execution.decided_by is not DecidedBy.POLICY:
-        ending.status, ending.reason = RunStatus.CANCELLED, StopReason.DENIED
+    if (
+        execution.status is schema.ToolStatus.DENIED
+        and execution.decided_by is not schema.DecidedBy.POLICY
+    ):
+        ending.status, ending.reason = schema.RunStatus.CANCELLED, schema.StopReason.DENIED
         ending.error = f"{step} was denied"
     else:
-        ending.status, ending.reason = RunStatus.ERROR, StopReason.ERROR
+        ending.status, ending.reason = schema.RunStatus.ERROR, schema.StopReason.ERROR
         ending.error = f"{step} failed: {_error_line(execution)}"
 
 
-def _error_line(execution: ToolExecution) -> str:
+def _error_line(execution: schema.ToolExecution) -> str:
     """Return the error in one line that ends with a full stop."""
     error = (execution.result and execution.result.error) or str(execution.status)
     lines = [line for line in error.splitlines() if line.strip()]
     return lines[0][:MAX_ERROR_LENGTH].rstrip(".") + "."
 
 
-def _next_id(tried: Sequence[ToolCall]) -> str:
+def _next_id(tried: Sequence[schema.ToolCall]) -> str:
     """Return X, X.2, X.3, …: the first part names the plan's step that a call carries out."""
     return f"{tried[0].id}.{len(tried) + 1}"
 
 
-def _step_label(plan: Sequence[PlanStep], index: int) -> str:
+def _step_label(plan: Sequence[schema.PlanStep], index: int) -> str:
     return f"step {index + 1} ({plan[index].call.name})"
 
 
@@ -274,66 +247,68 @@ DENIED_NUDGE = UNWANTED + "{reason} Do not propose it again as it is."
 DENIED = "The plan was denied; nothing of it was run."
 
 
-async def propose_plan(loop: AgentLoop, runner: Callable[[], Awaitable[PlanRunner]]) -> Run:
+async def propose_plan(loop: AgentLoop, runner: Callable[[], Awaitable[PlanRunner]]) -> schema.Run:
     """Ask the user about the plan that `loop` has made, and run it if they approve.
 
     `runner` makes a runner with a view of its own. The returned run is the plan's, a draft if it
     still waits. Raises AgentError if the plan cannot be stored, or was decided on elsewhere.
     """
     origin = loop.stream.run
-    plan = create_draft(loop.session, loop.context, origin, proposed_steps(origin))
+    plan = await plans.create_draft(
+        loop.session, loop.context, origin, plans.proposed_steps(origin)
+    )
     try:
         opened = await runner()
     except BaseException:
         # It waits all the same: the journal has it.
-        loop.session.apply_event(loop.stream.redactor.record(PlanProposed(run=plan)))
+        loop.session.apply_event(loop.stream.redactor.record(schema.PlanProposed(run=plan)))
         raise
     return await ask_about_plan(opened, plan)
 
 
-async def ask_about_plan(runner: PlanRunner, plan: Run) -> Run:
+async def ask_about_plan(runner: PlanRunner, plan: schema.Run) -> schema.Run:
     """Ask the user about a plan, again after each change, and carry out the decision."""
     try:
         return await _negotiate(runner, plan)
     finally:
         if not runner.stream.run.is_finished:
-            runner.stream.emit(PlanWaiting())
+            runner.stream.emit(schema.PlanWaiting())
 
 
-async def _negotiate(runner: PlanRunner, plan: Run) -> Run:
+async def _negotiate(runner: PlanRunner, plan: schema.Run) -> schema.Run:
     while True:
         plan = _note_if_not_in_background(runner, plan)
         answer = await ask_user(runner, plan)
         if answer is None:
-            return _leave_waiting(runner, plan)
-        if answer.decision is Decision.APPROVED and answer.plan is not None:
-            plan = _replace_draft(runner, plan, answer.plan)
+            runner.stream.emit(schema.Notice(text=WAITING_NOTICE.format(plan_id=plan.plan_id)))
+            return runner.stream.run
+        if answer.decision is schema.Decision.APPROVED and answer.plan is not None:
+            plan = await _replace_draft(runner, plan, answer.plan)
         else:
             decided = decide_plan(runner.session, answer, plan, runner.stream.emit)
             return await carry_out(runner, decided, answer, proposed=True)
 
 
-def _note_if_not_in_background(runner: PlanRunner, plan: Run) -> Run:
+def _note_if_not_in_background(runner: PlanRunner, plan: schema.Run) -> schema.Run:
     """Return the plan, with a note if it was to run in the background and cannot."""
-    step = notebook_step(runner.context.toolbox, plan.plan) if runner.release else None
+    step = plans.notebook_step(runner.context.toolbox, plan.plan) if runner.release else None
     if step is None:
         return plan
-    note = (
-        f"This plan {NEEDS_NOTEBOOK.format(step=step)}: when you approve it, it runs in this cell."
-    )
+    needs = plans.NEEDS_NOTEBOOK.format(step=step)
+    note = f"This plan {needs}: when you approve it, it runs in this cell."
     return plan.model_copy(update={"notes": tuple(dict.fromkeys((*plan.notes, note)))})
 
 
-def check_background_plan(toolbox: Toolbox, plan: Run) -> None:
+def check_background_plan(toolbox: Toolbox, plan: schema.Run) -> None:
     """Raise SessionError for a plan that cannot run in the background."""
-    if step := notebook_step(toolbox, plan.plan):
+    if step := plans.notebook_step(toolbox, plan.plan):
         raise SessionError(
-            f"the plan {plan.plan_id} {NEEDS_NOTEBOOK.format(step=step)}; nothing was "
+            f"the plan {plan.plan_id} {plans.NEEDS_NOTEBOOK.format(step=step)}; nothing was "
             f"run. To run it in a cell: `%agent approve {plan.plan_id}`"
         )
 
 
-def find_plan(session: Session, reference: str = "") -> Run:
+def find_plan(session: Session, reference: str = "") -> schema.Run:
     """Return the waiting plan, or the newest whose id or digest begins so; raises SessionError."""
     session.check_open()
     if not reference:
@@ -349,15 +324,15 @@ def find_plan(session: Session, reference: str = "") -> Run:
 def decide_plan(
     session: Session,
     answer: Answer,
-    plan: Run,
-    emit: Callable[[Event], object] | None = None,
-) -> Run:
+    plan: schema.Run,
+    emit: Callable[[schema.Event], object] | None = None,
+) -> schema.Run:
     """Approve or cancel the given plan; return it as the journal has it.
 
     `emit` passes events to the view that shows it, if any. Raises SessionError if it was decided on
     before.
     """
-    if answer.decision is not Decision.APPROVED:
+    if answer.decision is not schema.Decision.APPROVED:
         session.journal.cancel(session.id, plan.id)
         return plan
     run = session.journal.confirm(session.id, plan.id)
@@ -367,14 +342,14 @@ def decide_plan(
             f"the plan {plan.plan_id} is not the one that was shown; nothing was run. Ask for it "
             "again."
         )
-        session.cancel_plan(plan, StopReason.ERROR, error, emit)
+        session.cancel_plan(plan, schema.StopReason.ERROR, error, emit)
         raise SessionError(error)
     return run
 
 
 async def resolve_plan(
     session: Session, answer: Answer, reference: str, runner: Callable[[], Awaitable[PlanRunner]]
-) -> Run:
+) -> schema.Run:
     """Decide on the waiting plan and carry out the decision, with the view of `runner`.
 
     Raises SessionError if none waits or it was decided on elsewhere.
@@ -383,43 +358,45 @@ async def resolve_plan(
     try:
         opened = await runner()
     except BaseException:
-        is_approved = answer.decision is Decision.APPROVED
-        session.cancel_plan(plan, StopReason.INTERRUPTED if is_approved else StopReason.DENIED)
+        is_approved = answer.decision is schema.Decision.APPROVED
+        session.cancel_plan(
+            plan, schema.StopReason.INTERRUPTED if is_approved else schema.StopReason.DENIED
+        )
         raise
     return await carry_out(opened, plan, answer)
 
 
 async def carry_out(
-    runner: PlanRunner, plan: Run, answer: Answer, *, proposed: bool = False
-) -> Run:
+    runner: PlanRunner, plan: schema.Run, answer: Answer, *, proposed: bool = False
+) -> schema.Run:
     """Run an approved plan, or tell the model that it was not approved.
 
     `proposed`: the runner's view has shown it already.
     """
-    if answer.decision is Decision.APPROVED:
+    if answer.decision is schema.Decision.APPROVED:
         return await runner.run(plan, answer.by)
     if not proposed:
         # Without the note that it waits: it does no longer.
-        runner.stream.emit(PlanProposed(run=plan.model_copy(update={"notes": ()})))
+        runner.stream.emit(schema.PlanProposed(run=plan.model_copy(update={"notes": ()})))
     reason = f" My reason: {answer.reason.rstrip('.')}." if answer.reason else ""
     why = f" Your reason: {answer.reason}" if answer.reason else ""
     runner.conclude(DENIED + why, DENIED_NUDGE.format(reason=reason))
     async with run_lifecycle(runner.stream, runner.time_limits) as ending:
-        ending.status, ending.reason = RunStatus.CANCELLED, StopReason.DENIED
+        ending.status, ending.reason = schema.RunStatus.CANCELLED, schema.StopReason.DENIED
     return runner.stream.run
 
 
-async def ask_user(runner: StepMachine, plan: Run) -> Answer | None:
+async def ask_user(runner: StepMachine, plan: schema.Run) -> Answer | None:
     """Return the user's answer; None if nobody answers and the plan keeps waiting."""
     approvals = runner.context.approvals
     approval = approvals.open_plan(plan, plan_digest(plan.plan))
 
-    def show(found: Rehearsals) -> None:
-        runner.stream.emit(PlanRehearsed(rehearsals=found))
+    def show(found: plans.Rehearsals) -> None:
+        runner.stream.emit(schema.PlanRehearsed(rehearsals=found))
 
     try:
-        runner.stream.emit(PlanProposed(run=plan, approval_id=approval.id))
-        async with rehearsing(runner.context, plan.plan, show):
+        runner.stream.emit(schema.PlanProposed(run=plan, approval_id=approval.id))
+        async with plans.rehearsing(runner.context, plan.plan, show):
             await runner.context.asker.ask(approval)
             # Shielded, so that the question of a stopped cell is closed as expired.
             answer = await asyncio.shield(asyncio.wrap_future(approval.answer))
@@ -427,19 +404,16 @@ async def ask_user(runner: StepMachine, plan: Run) -> Answer | None:
         return None
     finally:
         approvals.expire(approval)
-    return None if answer.decision is Decision.EXPIRED else answer
+    return None if answer.decision is schema.Decision.EXPIRED else answer
 
 
-def _leave_waiting(runner: PlanRunner, plan: Run) -> Run:
-    runner.stream.emit(Notice(text=WAITING_NOTICE.format(plan_id=plan.plan_id)))
-    return runner.stream.run
-
-
-def _replace_draft(runner: PlanRunner, plan: Run, steps: tuple[PlanStep, ...]) -> Run:
+async def _replace_draft(
+    runner: PlanRunner, plan: schema.Run, steps: tuple[schema.PlanStep, ...]
+) -> schema.Run:
     """Return the plan as the user changed it; the old one if the change cannot run."""
     try:
         clean = map(runner.stream.redactor.record, steps)
-        return create_draft(runner.session, runner.context, plan, clean, changed=True)
+        return await plans.create_draft(runner.session, runner.context, plan, clean, changed=True)
     except AgentError as error:
         note = f"The changed plan cannot run, and this one stays: {error}"
         return plan.model_copy(update={"notes": (note,)})

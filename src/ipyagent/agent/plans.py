@@ -19,25 +19,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from ipyagent.agent.call_checks import check_unredacted
+from ipyagent import schema
+from ipyagent.agent.call_checks import check_unredacted, show_code
 from ipyagent.agent.policy import Arguments, CallPolicy, Effect, Verdict
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.tool_context import ToolContext
 from ipyagent.errors import AgentError
-from ipyagent.schema import (
-    Block,
-    DecidedBy,
-    Decision,
-    Message,
-    PlanStep,
-    Rehearsal,
-    RehearsalOutcome,
-    Run,
-    Scope,
-    ToolCall,
-    ToolStatus,
-    now,
-)
 from ipyagent.schema.runs import AS_DRAFT
 from ipyagent.store.runs import plan_name
 from ipyagent.syntax import try_parse
@@ -61,6 +48,8 @@ The user approved the plan {plan_id}{changed}. Its calls run now, one after the 
 
 CHANGED = " after they changed it: what runs is what you see below"
 
+OTHER_CODE = "its code is not what you approved"
+
 CONCERN_MARK = "⚠ "
 """Starts a line of a step's note that says why its call would be asked about."""
 
@@ -79,17 +68,22 @@ class PlanningPolicy:
             return Verdict(Effect.DENY, reason=NO_QUESTIONS)
         return self.policy.evaluate(tool, arguments, effects)
 
-    def grant(self, tool: Tool, scope: Scope, effects: Effects | None = None) -> None:
+    def grant(self, tool: Tool, scope: schema.Scope, effects: Effects | None = None) -> None:
         """Do nothing: nothing is asked, so nothing is allowed."""
 
 
 @dataclass(frozen=True)
 class ApprovedStepPolicy:
-    """A policy for the calls of a step that the user approved; all others are judged as usual."""
+    """A policy for the calls of a step that the user approved; all others are judged as usual.
+
+    An approval is for the code that was shown, where the arguments only name it.
+    """
 
     policy: CallPolicy
-    step: PlanStep
-    by: DecidedBy
+    step: schema.PlanStep
+    by: schema.DecidedBy
+    objection: str = ""
+    """Why the approval is not for what would run now."""
 
     def evaluate(self, tool: Tool, arguments: Arguments, effects: Effects | None = None) -> Verdict:
         """Judge the call. Rules that deny it, and new reasons to ask, still count."""
@@ -100,9 +94,13 @@ class ApprovedStepPolicy:
         asks = tool.always_asks(**arguments) if tool.always_asks else None
         if verdict.effect is Effect.DENY or (asks and asks not in self.step.note):
             return verdict
-        return Verdict(Effect.ALLOW, self.by, decision=Decision.APPROVED)
+        is_other = effects is not None and effects.code != self.step.code
+        if objection := self.objection or (OTHER_CODE if is_other else ""):
+            reasons = (objection if verdict.effect is Effect.ASK else "", verdict.reason or "")
+            return replace(verdict, reason="; ".join(filter(None, reasons)) or None)
+        return Verdict(Effect.ALLOW, self.by, decision=schema.Decision.APPROVED)
 
-    def grant(self, tool: Tool, scope: Scope, effects: Effects | None = None) -> None:
+    def grant(self, tool: Tool, scope: schema.Scope, effects: Effects | None = None) -> None:
         """Remember a permission that the user gave beside the plan."""
         self.policy.grant(tool, scope, effects)
 
@@ -114,23 +112,40 @@ def planning_context(context: ToolContext) -> ToolContext:
     )
 
 
-def is_plan(run: Run) -> bool:
+def is_plan(run: schema.Run) -> bool:
     """Return whether the newest reply's calls could all be approved as they are."""
     calls = run.steps[-1].executions
-    return bool(calls) and all(call.dry_run and call.status is ToolStatus.SUCCESS for call in calls)
+    return bool(calls) and all(
+        call.dry_run and call.status is schema.ToolStatus.SUCCESS for call in calls
+    )
 
 
-def proposed_steps(run: Run) -> tuple[PlanStep, ...]:
+def proposed_steps(run: schema.Run) -> tuple[schema.PlanStep, ...]:
     """Return the steps that a planning run proposed; a step's note is its item of the list."""
     newest = run.steps[-1]
     notes = _NUMBERED.findall(newest.message.text) if newest.message else []
     if len(notes) != len(newest.executions):
         notes = [""] * len(newest.executions)
     calls = (execution.call for execution in newest.executions)
-    return tuple(PlanStep(call=call, note=note) for call, note in zip(calls, notes, strict=True))
+    return tuple(
+        schema.PlanStep(call=call, note=note) for call, note in zip(calls, notes, strict=True)
+    )
 
 
-def notebook_step(toolbox: Toolbox, steps: Iterable[PlanStep]) -> str | None:
+async def add_code(context: ToolContext, steps: Sequence[schema.PlanStep]) -> list[schema.PlanStep]:
+    """Return the steps with the code of cells that they name, as the steps before leave it."""
+    edited, shown = dict[object, str](), list[schema.PlanStep]()
+    for step in steps:
+        given = step.call.arguments
+        if step.call.name == "edit_cell" and given.get("path") is None:
+            edited[given.get("cell")] = str(given.get("source"))
+        code = await show_code(context, step.call)
+        code = edited.get(given.get("cell"), code) if step.call.name == "run_cell" else code
+        shown.append(context.stream.redactor.record(step.model_copy(update={"code": code})))
+    return shown
+
+
+def notebook_step(toolbox: Toolbox, steps: Iterable[schema.PlanStep]) -> str | None:
     """Return the first step that needs the notebook's main thread; None if the cell may end."""
     for number, step in enumerate(steps, 1):
         name = step.call.name
@@ -139,21 +154,21 @@ def notebook_step(toolbox: Toolbox, steps: Iterable[PlanStep]) -> str | None:
     return None
 
 
-def create_draft(
+async def create_draft(
     session: Session,
     context: ToolContext,
-    origin: Run,
-    steps: Iterable[PlanStep],
+    origin: schema.Run,
+    steps: Iterable[schema.PlanStep],
     *,
     changed: bool = False,
-) -> Run:
+) -> schema.Run:
     """Create a plan and store it before anybody sees it.
 
     `origin` is its planning run, or the plan that it replaces. Raises AgentError for steps that
     cannot run.
     """
-    run_id = uuid.uuid4().hex[:12]
-    plan = tuple(prepare_step(context, f"{run_id}_{n}", step) for n, step in enumerate(steps, 1))
+    run_id, given = uuid.uuid4().hex[:12], enumerate(await add_code(context, [*steps]), 1)
+    plan = tuple(prepare_step(context, f"{run_id}_{n}", step) for n, step in given)
     if not plan:
         raise AgentError("a plan has at least one step; to have none of them, deny it")
     plan_id = plan_name(plan)
@@ -165,7 +180,7 @@ def create_draft(
             "plan": plan,
             "plan_id": plan_id,
             "max_steps": len(plan),
-            "started_at": now(),
+            "started_at": schema.now(),
             **AS_DRAFT,
         }
     )
@@ -175,7 +190,7 @@ def create_draft(
     return draft
 
 
-def prepare_step(context: ToolContext, call_id: str, step: PlanStep) -> PlanStep:
+def prepare_step(context: ToolContext, call_id: str, step: schema.PlanStep) -> schema.PlanStep:
     """Return the step as it would run. Its call gets a new id: providers refuse a used one."""
     given = step.call
     tool = context.toolbox.get(given.name)
@@ -189,18 +204,18 @@ def prepare_step(context: ToolContext, call_id: str, step: PlanStep) -> PlanStep
     lines = [line for line in step.note.splitlines() if not line.startswith(CONCERN_MARK)]
     if verdict.effect is Effect.ASK and verdict.reason:
         lines.append(CONCERN_MARK + verdict.reason)
-    call = ToolCall(id=call_id, name=given.name, arguments=given.arguments)
-    return PlanStep(call=call, note="\n".join(lines))
+    call = schema.ToolCall(id=call_id, name=given.name, arguments=given.arguments)
+    return schema.PlanStep(call=call, note="\n".join(lines), code=step.code)
 
 
 _PATIENCE = 0.4
 """Seconds that a question waits for a rehearsal, which is shown in it once it ends."""
-Rehearsals = tuple[Rehearsal | None, ...]
+Rehearsals = tuple[schema.Rehearsal | None, ...]
 
 
 @asynccontextmanager
 async def rehearsing(
-    context: ToolContext, plan: Sequence[PlanStep], show: Callable[[Rehearsals], object]
+    context: ToolContext, plan: Sequence[schema.PlanStep], show: Callable[[Rehearsals], object]
 ) -> AsyncIterator[None]:
     """Try a plan while the user is asked about it; `show` gets what its steps would change.
 
@@ -226,16 +241,16 @@ async def rehearsing(
             await task
 
 
-async def only_look(context: ToolContext, calls: Sequence[ToolCall]) -> bool:
+async def only_look(context: ToolContext, calls: Sequence[schema.ToolCall]) -> bool:
     """Return whether all calls are code that changes nothing, tried in turn on a copy."""
     rehearsal = context.rehearsal
     if rehearsal is None or not all(_may_try(context, call) for call in calls):
         return False
     tried = await _try(context, rehearsal, calls)
-    return all(each.rehearsal.outcome is RehearsalOutcome.LOOKED for each in tried)
+    return all(each.rehearsal.outcome is schema.RehearsalOutcome.LOOKED for each in tried)
 
 
-def _may_try(context: ToolContext, call: ToolCall) -> bool:
+def _may_try(context: ToolContext, call: schema.ToolCall) -> bool:
     if call.parse_error is not None or call.name not in context.toolbox:
         return False
     tool = context.toolbox.get(call.name)
@@ -247,7 +262,7 @@ def _may_try(context: ToolContext, call: ToolCall) -> bool:
 
 
 async def _try(
-    context: ToolContext, rehearsal: RehearsalContext, calls: Sequence[ToolCall]
+    context: ToolContext, rehearsal: RehearsalContext, calls: Sequence[schema.ToolCall]
 ) -> Sequence[Rehearsed]:
     """Try calls that may be tried, in turn."""
     tools = [context.toolbox.get(call.name) for call in calls]
@@ -262,18 +277,18 @@ async def _try(
 async def _rehearse(
     context: ToolContext,
     rehearsal: RehearsalContext,
-    plan: Sequence[PlanStep],
+    plan: Sequence[schema.PlanStep],
     steps: Sequence[int],
 ) -> Rehearsals:
     """Try those of the steps that nothing comes before but reading and other code."""
-    found: list[Rehearsal | None] = [None] * len(plan)
+    found: list[schema.Rehearsal | None] = [None] * len(plan)
     tools = [context.toolbox.get(step.call.name) for step in plan]
     obstacle = next(
         (n for n, tool in enumerate(tools) if tool.sensitive and n not in steps), len(plan)
     )
     reason = f"step {obstacle + 1} comes first, and is no code that can be tried"
     for place in steps:
-        found[place] = Rehearsal(outcome=RehearsalOutcome.SKIPPED, reason=reason)
+        found[place] = schema.Rehearsal(outcome=schema.RehearsalOutcome.SKIPPED, reason=reason)
     tried = [place for place in steps if place < obstacle]
     if tried:
         rehearsed = await _try(context, rehearsal, [plan[place].call for place in tried])
@@ -311,20 +326,22 @@ class ChangedCallPolicy:
         reasons = (CONCERN, verdict.reason if verdict.effect is Effect.ASK else None)
         return Verdict(Effect.ASK, reason="; ".join(filter(None, reasons)))
 
-    def grant(self, tool: Tool, scope: Scope, effects: Effects | None = None) -> None:
+    def grant(self, tool: Tool, scope: schema.Scope, effects: Effects | None = None) -> None:
         """Do nothing: an approval covers this call alone."""
 
 
-def command_of(tool: Tool, call: ToolCall) -> str | None:
+def command_of(tool: Tool, call: schema.ToolCall) -> str | None:
     """Return the code or command of a call, if it has one."""
     return get_command(call.arguments, tool.command) if tool.command else None
 
 
-def normalize_reply(message: Message, tool: Tool, planned: ToolCall, call_id: str) -> Message:
+def normalize_reply(
+    message: schema.Message, tool: Tool, planned: schema.ToolCall, call_id: str
+) -> schema.Message:
     """Return the reply with calls that are named after `planned` and give only the command."""
-    content: list[Block] = []
+    content: list[schema.Block] = []
     for block in message.content:
-        if isinstance(block, ToolCall):
+        if isinstance(block, schema.ToolCall):
             changes: dict[str, object] = {"id": call_id}
             command = command_of(tool, block) if block.name == tool.name else None
             if tool.command and command is not None:
@@ -336,7 +353,7 @@ def normalize_reply(message: Message, tool: Tool, planned: ToolCall, call_id: st
 
 
 def find_objection(
-    tool: Tool, proposed: Iterable[ToolCall], tried: Iterable[ToolCall]
+    tool: Tool, proposed: Iterable[schema.ToolCall], tried: Iterable[schema.ToolCall]
 ) -> str | None:
     """Return why the proposed calls are not shown to the user, or None."""
     call, *others = proposed
@@ -353,20 +370,16 @@ def find_objection(
 
 def find_destructive(command: str) -> str | None:
     """Return the part of a command, or of Python code, that clearly destroys something."""
-    # Python code may hold a command as text, and a command may pass for Python.
-    for form in (*_DESTRUCTIVE.finditer(command), *_match_unquoted(command)):
-        return " ".join(form[0].split())
+    # Python code may hold a command as text, and a command may pass for Python. A shell runs
+    # r""m -rf and ["rm", "-rf"] as rm.
+    for quotes, instead in (("$^", ""), (r"['\"\\\[\],]+", " "), (r"['\"\\]+", "")):
+        if form := _DESTRUCTIVE.search(re.sub(quotes, instead, command)):
+            return _collapse_spaces(form[0])
     return next(_removal_calls(command), None)
 
 
 def _collapse_spaces(command: str) -> str:
     return " ".join(command.split())
-
-
-def _match_unquoted(command: str) -> Iterator[re.Match[str]]:
-    """Match quoted and split spellings too: a shell runs r""m -rf and ["rm", "-rf"] as rm."""
-    yield from _DESTRUCTIVE.finditer(re.sub(r"['\"\\\[\],]+", " ", command))
-    yield from _DESTRUCTIVE.finditer(re.sub(r"['\"\\]+", "", command))
 
 
 def _removal_calls(code: str) -> Iterator[str]:

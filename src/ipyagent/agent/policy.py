@@ -248,11 +248,9 @@ class CallPolicy(Protocol):
 
     def evaluate(self, tool: Tool, arguments: Arguments, effects: Effects | None = None) -> Verdict:
         """Return the verdict on a call with these checked arguments and effects."""
-        ...
 
     def grant(self, tool: Tool, scope: Scope, effects: Effects | None = None) -> None:
         """Remember the user's approval of a call for as long as `scope` says."""
-        ...
 
 
 @dataclass

@@ -29,7 +29,9 @@ from ipyagent.redaction import MASK
 from ipyagent.schema import (
     DecidedBy,
     Decision,
+    FileChange,
     ImageContent,
+    PlanStep,
     Run,
     ToolExecution,
     ToolResult,
@@ -85,8 +87,8 @@ class Signer:
             secret = read_user_secret().encode() if ids else b""
             for each in run.executions:
                 if each.call.id in ids:
-                    shown = list(filter(None, [find_shown_cell(each)]))
-                    call = [each.call.name, each.call.arguments, each.concern, *shown]
+                    code = list(filter(None, [each.code]))
+                    call = [each.call.name, each.call.arguments, each.concern, *code]
                     text = digest_json([*place, *call])
                     yield each.call.id, hmac.digest(secret, text.encode(), "sha256").hex()
                 place += _list_covered(each)
@@ -104,14 +106,6 @@ def _list_covered(execution: ToolExecution) -> list[object]:
     kept = [execution.question is not None, bool(result and result.lasting)]
     content = list_content(result) if result else None
     return [call.name, call.arguments, str(execution.status), content] + [kept] * any(kept)
-
-
-def find_shown_cell(execution: ToolExecution) -> str | None:
-    """Return the source of the cell that was shown, where the arguments only name it."""
-    preview = execution.preview
-    if preview is None or not preview.place or preview.kind != "code":
-        return None
-    return None if preview.text in execution.call.arguments.values() else preview.text
 
 
 def _is_by_user(execution: ToolExecution) -> bool:
@@ -226,6 +220,7 @@ def find_difference(
     """
     if old.result is None or new.result is None or old.status is not new.status:
         error = new.result.error if new.result and new.result.error else ""
+        error = "; ".join(filter(None, (new.concern, error)))
         return f"it was {old.status}, and is {new.status}" + (f": {_cite(error)}" if error else "")
     before, after = list_content(old.result), list_content(new.result)
     return (
@@ -287,17 +282,20 @@ class Recording:
     """Returns the digest of a file of the workspace, as it is now."""
     read_variables: Callable[[Iterable[str]], dict[str, str]] = lambda names: {}
     """Returns the contents of variables, as they are now; on the main thread."""
+    root: Recording | None = None
+    """The recording in which a call began this run."""
     origin: str = ""
     """The source that it was read from, if that is not this workspace's own record."""
-    approved: dict[str, DecidedBy] = field(default_factory=dict)
-    """The ids of calls that the user approved for this replay, and where."""
+    approved: dict[str, tuple[PlanStep, DecidedBy]] = field(default_factory=dict)
+    """The calls that the user approved for this replay, as they were shown, and where; by id."""
 
     def find_child(self, run_id: str) -> Recording | None:
         """Return the recording of a run that a call of this one began, if it is known."""
         steps = {e.child_id: n for n, s in enumerate(self.run.steps) for e in s.executions}
         for child in self.run.children:
             if child.id == run_id and run_id in steps and child.parent_id == self.run.id:
-                return replace(self, run=child, signer=self.signer.enter(self.run, steps[run_id]))
+                signer = self.signer.enter(self.run, steps[run_id])
+                return replace(self, run=child, signer=signer, root=self.root or self)
         return None
 
     def reason_to_skip(self, execution: ToolExecution, toolbox: Toolbox) -> str | None:
@@ -307,14 +305,36 @@ class Recording:
             return execution.reason or NOT_REPEATED
         if status is not ToolStatus.SUCCESS and not execution.has_changes:
             return NOT_REPEATED
-        files = result.files if execution.call.name in _EDITS else ()
-        if files and all(self.digest_of(each.path) == each.after for each in files):
+        files = _list_edited(execution)
+        if files and all(self.digest_of(each.path) in self._list_left(execution) for each in files):
             return NOTHING_TO_DO.format(path=", ".join(each.path for each in files))
         if execution.call.name in _CELLS and not files:
             return NOT_REPEATED  # an open notebook has it, and a number may mean another cell now
         if not self.repeats_services and _leads_outside(execution.call.name, toolbox):
             return NOT_REPEATED
         return None
+
+    def find_changed_file(
+        self, execution: ToolExecution, beside: Iterable[ToolExecution] = ()
+    ) -> str:
+        """Return a file that a call edits and that is not as it was then; "" if there is none.
+
+        Calls `beside` it may not have run yet.
+        """
+        files = () if _replaces_file(execution) else _list_edited(execution)
+        known = [(each.path, each.before) for call in beside for each in _list_edited(call)]
+        now = [(each.path, self.digest_of(each.path)) for each in files]
+        return next((each[0] for each in now if each not in known), "")
+
+    def _list_left(self, execution: ToolExecution) -> set[str | None]:
+        """Return the digests of files as a call leaves them, or as later edits leave them."""
+        files = list(_list_edited(execution))
+        if not _replaces_file(execution):
+            calls = [each for _, each in (self.root or self)._list_calls()]
+            paths = {each.path for each in files}
+            later = calls[calls.index(execution) :]
+            files += [e for each in later for e in _list_edited(each) if e.path in paths]
+        return {each.after for each in files}
 
     def is_approved(self, execution: ToolExecution, *, after_difference: bool = False) -> bool:
         """Return whether the user approved a call, for this replay or when it was recorded.
@@ -349,6 +369,17 @@ class Recording:
             yield self, each
             if child := self.find_child(each.child_id):
                 yield from child._list_calls()
+
+
+def _list_edited(execution: ToolExecution) -> tuple[FileChange, ...]:
+    is_edit = execution.result and execution.call.name in _EDITS
+    return execution.result.files if execution.result and is_edit else ()
+
+
+def _replaces_file(execution: ToolExecution) -> bool:
+    """Return whether a call writes a whole file, whatever was there."""
+    call = execution.call
+    return call.name == "write_file" and call.arguments.get("mode") != "append"
 
 
 def _leads_outside(name: str, toolbox: Toolbox) -> bool:

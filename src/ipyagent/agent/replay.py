@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
@@ -21,12 +20,11 @@ from typing_extensions import override
 from ipyagent.agent.answers import write_value
 from ipyagent.agent.loop import AgentLoop, UserPrompt
 from ipyagent.agent.plan_runner import ask_user
-from ipyagent.agent.plans import ApprovedStepPolicy, prepare_step
+from ipyagent.agent.plans import ApprovedStepPolicy, add_code, prepare_step
 from ipyagent.agent.policy import CallPolicy, Effect
 from ipyagent.agent.recordings import (
     Recording,
     find_difference,
-    find_shown_cell,
     list_added,
     list_unchanged,
 )
@@ -115,7 +113,7 @@ class ReplayLoop(AgentLoop):
         is_task = prompt.parent_id is not None
         if is_task or not any(self._needs_approval(*each) for each in calls):
             return
-        steps = [PlanStep(call=each.call) for _, each in calls]
+        steps = await add_code(self.context, [PlanStep(call=each.call) for _, each in calls])
         named = (f"{self.run_id}_{number}" for number in range(1, len(steps) + 1))
         plan = tuple(prepare_step(self.context, *each) for each in zip(named, steps, strict=True))
         draft = Run(
@@ -136,7 +134,8 @@ class ReplayLoop(AgentLoop):
         elif answer.decision is not Decision.APPROVED or answer.plan is not None:
             self._ending = RunEnding(RunStatus.CANCELLED, StopReason.DENIED)
         else:
-            self.recording.approved.update(dict.fromkeys((e.call.id for _, e in calls), answer.by))
+            for (_, each), step in zip(calls, plan, strict=True):
+                self.recording.approved[each.call.id] = step, answer.by
 
     def _needs_approval(self, recording: Recording, execution: ToolExecution) -> bool:
         """Return whether the user must be asked about a call that is repeated."""
@@ -245,24 +244,20 @@ class ReplayLoop(AgentLoop):
             approved = self._is_approved((call_id, old))
             if reason is not None:
                 recorded[call_id] = _keep(old, call_id, reason, approved=approved)
-            elif approved and self._is_as_shown(old):
-                step = PlanStep(call=old.call, note=old.concern or "")
-                by = self.recording.approved.get(old.call.id, DecidedBy.RECORD)
-                policy = ApprovedStepPolicy(policy, step, by)
+            elif approved:
+                step = PlanStep(call=old.call, note=old.concern or "", code=old.code)
+                given = self.recording.approved.get(old.call.id, (step, DecidedBy.RECORD))
+                changed = self.recording.find_changed_file(old, olds.values())
+                why = f"{changed} is not what it was" if changed else ""
+                policy = ApprovedStepPolicy(policy, *given, objection=why)
         return replace(self.context, policy=policy, recorded=recorded)
 
     async def _repeat_calls(self, number: int, olds: dict[str, ToolExecution]) -> None:
-        job = partial(self._context_of, olds)  # may ask a page
-        context = await asyncio.get_running_loop().run_in_executor(self.context.threads, job)
+        job = partial(self._context_of, olds)
+        reads_files = any(each.result and each.result.files for each in olds.values())
+        loop, threads = asyncio.get_running_loop(), self.context.threads
+        context = await loop.run_in_executor(threads, job) if reads_files else job()
         await self.run_calls(number, _rename_calls(olds), context)
-
-    def _is_as_shown(self, old: ToolExecution) -> bool:
-        """Return whether a cell that a call names holds what the user approved."""
-        shown, name = find_shown_cell(old), old.call.name
-        preview = self.context.toolbox.get(name).preview if name in self.context.toolbox else None
-        with suppress(AgentError):
-            return shown is None or not preview or preview(**old.call.arguments).text == shown
-        return False
 
     def _is_approved(self, item: tuple[str, ToolExecution]) -> bool:
         return self.recording.is_approved(item[1], after_difference=self.has_differed)
@@ -285,7 +280,8 @@ class ReplayLoop(AgentLoop):
         return _ANSWERS.get(result.output if result else "", "stop")
 
     def _stop(self, difference: str) -> StopReason:
-        text = f"The replay stopped: {difference}. Run the cell with --fresh to ask the model."
+        why = difference.rstrip(".")
+        text = f"The replay stopped: {why}. Run the cell with --fresh to ask the model."
         self._ending = RunEnding(RunStatus.DONE, StopReason.DIFFERS, text)
         return StopReason.DIFFERS
 

@@ -22,48 +22,20 @@ from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanage
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
-from ipyagent import telemetry
+from ipyagent import errors, schema, telemetry
 from ipyagent.agent.budgets import LimitReachedError, ReplyMeter, RunBudget, TimeLimits
 from ipyagent.agent.dispatch import Dispatcher
 from ipyagent.agent.event_stream import INTERVAL, EventStream
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.tool_context import ToolContext
 from ipyagent.config import Config
-from ipyagent.errors import (
-    AgentError,
-    ContextOverflowError,
-    JournalError,
-    StepTimeoutError,
-    describe_error,
-    lacks_descriptors,
-)
 from ipyagent.json_types import well_formed
 from ipyagent.llm.client import ANSWER_TOOL, Client, ModelRequest, maker_of
 from ipyagent.llm.wire import ReplyBuilder
 from ipyagent.numbers import TracedNumber
 from ipyagent.plaintext import first_line
 from ipyagent.redaction import Redactor, mask_arguments
-from ipyagent.schema import (
-    PAUSED,
-    Expectation,
-    Message,
-    MessageDelta,
-    MessageFinished,
-    RetryScheduled,
-    Role,
-    RunFinished,
-    RunStatus,
-    StepFinished,
-    StepStarted,
-    StopReason,
-    StreamChunk,
-    TextContent,
-    ThinkingContent,
-    TokenUsage,
-    ToolCall,
-    ToolDefinition,
-)
-from ipyagent.schema.results import WorkspaceFacts
+from ipyagent.schema.tables import WorkspaceFacts
 
 log = logging.getLogger("ipyagent")
 
@@ -79,12 +51,12 @@ class RunEnding:
     the numbers; and the expectations of its cell.
     """
 
-    status: RunStatus = RunStatus.DONE
-    reason: StopReason = StopReason.FINISHED
+    status: schema.RunStatus = schema.RunStatus.DONE
+    reason: schema.StopReason = schema.StopReason.FINISHED
     error: str | None = None
     value: object = None
     value_text: str = ""
-    expected: tuple[Expectation, ...] = ()
+    expected: tuple[schema.Expectation, ...] = ()
     numbers: tuple[TracedNumber, ...] = ()
 
 
@@ -107,12 +79,14 @@ async def run_lifecycle(
     except (asyncio.CancelledError, Exception) as error:
         ending = _ending_for(error, stream.run.id)
     conclude(ending)
-    if (problem := await _journal_problem(stream.session)) and ending.status is RunStatus.DONE:
-        ending = RunEnding(RunStatus.ERROR, StopReason.ERROR, problem)
+    if (
+        problem := await _journal_problem(stream.session)
+    ) and ending.status is schema.RunStatus.DONE:
+        ending = RunEnding(schema.RunStatus.ERROR, schema.StopReason.ERROR, problem)
     # Without the user's own time; tests of the user's may replace the clock.
     duration = max(0.0, loop.time() - begun - limits.paused)
     events = stream.record(
-        RunFinished(
+        schema.RunFinished(
             status=ending.status,
             stop_reason=ending.reason,
             error=ending.error,
@@ -130,28 +104,36 @@ async def run_lifecycle(
 def _ending_for(error: BaseException, run_id: str) -> RunEnding:
     match error:
         case asyncio.CancelledError():
-            return RunEnding(RunStatus.CANCELLED, StopReason.INTERRUPTED)
-        case StepTimeoutError():
-            return RunEnding(RunStatus.DONE, StopReason.TIMEOUT, str(error))
-        case ContextOverflowError():
-            return RunEnding(RunStatus.ERROR, StopReason.CONTEXT_OVERFLOW, f"{error} {TOO_LONG}")
+            return RunEnding(schema.RunStatus.CANCELLED, schema.StopReason.INTERRUPTED)
+        case errors.StepTimeoutError():
+            return RunEnding(schema.RunStatus.DONE, schema.StopReason.TIMEOUT, str(error))
+        case errors.ContextOverflowError():
+            return RunEnding(
+                schema.RunStatus.ERROR, schema.StopReason.CONTEXT_OVERFLOW, f"{error} {TOO_LONG}"
+            )
         case LimitReachedError():
-            return RunEnding(RunStatus.DONE, error.reason, str(error) or None)
-        case AgentError():
+            return RunEnding(schema.RunStatus.DONE, error.reason, str(error) or None)
+        case errors.AgentError():
             log.debug("run %s failed: %s", run_id, error)
-            return RunEnding(RunStatus.ERROR, StopReason.ERROR, describe_error(error))
+            return RunEnding(
+                schema.RunStatus.ERROR, schema.StopReason.ERROR, errors.describe_error(error)
+            )
     log.error("run %s failed", run_id, exc_info=error)
-    if isinstance(error, Exception) and lacks_descriptors(error):
-        return RunEnding(RunStatus.ERROR, StopReason.ERROR, describe_error(error))
-    return RunEnding(RunStatus.ERROR, StopReason.ERROR, f"ipyagent itself failed: {error!r}")
+    if isinstance(error, Exception) and errors.lacks_descriptors(error):
+        return RunEnding(
+            schema.RunStatus.ERROR, schema.StopReason.ERROR, errors.describe_error(error)
+        )
+    return RunEnding(
+        schema.RunStatus.ERROR, schema.StopReason.ERROR, f"ipyagent itself failed: {error!r}"
+    )
 
 
 async def _journal_problem(session: Session) -> str | None:
     """Return why events could not be recorded; None if they were."""
     try:
         await session.wait_until_recorded()
-    except JournalError as error:
-        return describe_error(error)
+    except errors.JournalError as error:
+        return errors.describe_error(error)
     except asyncio.CancelledError:  # asked to stop once more: the run ends here anyway
         pass
     return None
@@ -164,7 +146,7 @@ class RunTimeoutError(LimitReachedError):
     """Raised when the run's time is up."""
 
     def __init__(self) -> None:
-        super().__init__(StopReason.MAX_SECONDS)
+        super().__init__(schema.StopReason.MAX_SECONDS)
 
 
 @dataclass
@@ -189,12 +171,12 @@ class StepMachine:
 
     def run_limit(self) -> AbstractAsyncContextManager[None]:
         """Raise RunTimeoutError if the run takes longer than the settings allow."""
-        return self.time_limits.limit(self.config.agent.max_seconds, RunTimeoutError())
+        return self.time_limits.limit(self.config.agent.max_seconds, RunTimeoutError)
 
     def step_limit(self) -> AbstractAsyncContextManager[None]:
         """Raise StepTimeoutError if a step takes longer than the settings allow."""
         seconds = self.config.agent.step_seconds
-        return self.time_limits.limit(seconds, StepTimeoutError(seconds or 0.0))
+        return self.time_limits.limit(seconds, lambda: errors.StepTimeoutError(seconds or 0.0))
 
     @contextmanager
     def open_step(self, nudge: str | None = None, *, closing: bool = False) -> Iterator[int]:
@@ -203,16 +185,18 @@ class StepMachine:
         The texts of the user that wait go with it.
         """
         number, texts = len(self.stream.run.steps) + 1, self.stream.run.unsent
-        self.stream.emit(StepStarted(step=number, closing=closing, nudge=nudge, user_texts=texts))
+        self.stream.emit(
+            schema.StepStarted(step=number, closing=closing, nudge=nudge, user_texts=texts)
+        )
         try:
             yield number
         finally:
-            self.stream.emit(StepFinished(step=number))
+            self.stream.emit(schema.StepFinished(step=number))
 
     async def run_calls(
         self,
         step: int,
-        calls: Sequence[ToolCall],
+        calls: Sequence[schema.ToolCall],
         context: ToolContext | None = None,
         skip_note: str | None = None,
     ) -> Dispatcher:
@@ -230,7 +214,7 @@ class StepMachine:
         return dispatcher
 
     def build_request(
-        self, tools: tuple[ToolDefinition, ...], *, may_call: bool = True
+        self, tools: tuple[schema.ToolDefinition, ...], *, may_call: bool = True
     ) -> ModelRequest:
         """Return the request that continues the conversation."""
         conversation = self.session.conversation
@@ -248,16 +232,18 @@ class StepMachine:
         def announce(attempt: int, seconds: float, problem: object) -> None:
             reason = first_line(str(problem))  # the advice matters once all has failed
             self.stream.emit(
-                RetryScheduled(step=step, attempt=attempt, of=most, delay=seconds, reason=reason)
+                schema.RetryScheduled(
+                    step=step, attempt=attempt, of=most, delay=seconds, reason=reason
+                )
             )
 
         return announce
 
 
 @lru_cache(maxsize=8)
-def _system_message(prompt: str) -> Message:
+def _system_message(prompt: str) -> schema.Message:
     """Return the same message for each request of a conversation."""
-    return Message.of(Role.SYSTEM, prompt)
+    return schema.Message.of(schema.Role.SYSTEM, prompt)
 
 
 CUT_ANSWER = "cut"
@@ -269,7 +255,7 @@ YIELD_SECONDS = 0.02
 
 async def stream_reply(
     client: Client, session: Session, request: ModelRequest, budget: RunBudget
-) -> AsyncGenerator[StreamChunk, None]:
+) -> AsyncGenerator[schema.StreamChunk, None]:
     """Send `request` once all events are on the disk; yield the reply in pieces.
 
     Raises JournalError if they cannot be recorded; nothing is sent then. Raises LimitReachedError
@@ -287,6 +273,7 @@ async def stream_reply(
             async for chunk in chunks:
                 for piece in meter.split(chunk):
                     yield piece
+                    meter.check_limits()
                     if loop.time() - begun > YIELD_SECONDS:
                         await asyncio.sleep(0)
                         begun = loop.time()
@@ -306,7 +293,7 @@ class StreamedReply:
 
     def __init__(self, step: int, prefix: str, redactor: Redactor, client: Client) -> None:
         self.step = step
-        self.message: Message | None = None
+        self.message: schema.Message | None = None
         """The reply, once `complete` or `cut_off` was called."""
         self._builder = ReplyBuilder(prefix)
         self._redactor, self._prefix, self._client = redactor, prefix, client
@@ -315,7 +302,7 @@ class StreamedReply:
         self._written: tuple[int, str, str] = (0, "", "")
         self._written_due = 0.0
 
-    def add(self, chunk: StreamChunk) -> None:
+    def add(self, chunk: schema.StreamChunk) -> None:
         """Add a chunk."""
         self._builder.add(chunk)
         if chunk.type == "thinking":
@@ -323,7 +310,7 @@ class StreamedReply:
             self._thinking_since = self._thinking_since or moment
             self._thinking_seconds = max(0.0, moment - self._thinking_since)
 
-    def read_written(self) -> MessageDelta | None:
+    def read_written(self) -> schema.MessageDelta | None:
         """Return what is new of the call that is being written, now and then.
 
         All that was written is read again, so this must not happen at each piece.
@@ -339,7 +326,7 @@ class StreamedReply:
             return None
         self._written = call, name, text
         new = text[len(before) :]
-        return MessageDelta(step=self.step, kind="call", text=new, call=call, name=name)
+        return schema.MessageDelta(step=self.step, kind="call", text=new, call=call, name=name)
 
     def complete(self) -> None:
         """Finalize the reply: build the message from its chunks."""
@@ -359,8 +346,10 @@ class StreamedReply:
             return
         blocks = [block for block in self.message.content if block not in answers]
         if len(answers) == len(self.calls):
-            blocks = [each for each in blocks if isinstance(each, ThinkingContent)]
-            blocks.append(TextContent(text=json.dumps(answers[-1].arguments, ensure_ascii=False)))
+            blocks = [each for each in blocks if isinstance(each, schema.ThinkingContent)]
+            blocks.append(
+                schema.TextContent(text=json.dumps(answers[-1].arguments, ensure_ascii=False))
+            )
         self.message = self.message.model_copy(update={"content": tuple(blocks)})
 
     def make_ids_unique(self, used_ids: AbstractSet[str]) -> None:
@@ -369,7 +358,7 @@ class StreamedReply:
             return
         blocks = list(self.message.content)
         for at, block in enumerate(blocks):
-            if isinstance(block, ToolCall) and block.id in used_ids:
+            if isinstance(block, schema.ToolCall) and block.id in used_ids:
                 blocks[at] = block.model_copy(update={"id": f"{self._prefix}_again_{at}"})
         self.message = self.message.model_copy(update={"content": tuple(blocks)})
 
@@ -377,15 +366,15 @@ class StreamedReply:
         """Finalize a partial reply: keep its text, drop its tool calls."""
         message = self._builder.message()
         text = message.text if message else ""
-        self.message = Message.of(Role.ASSISTANT, text) if text.strip() else None
+        self.message = schema.Message.of(schema.Role.ASSISTANT, text) if text.strip() else None
 
     @property
-    def calls(self) -> tuple[ToolCall, ...]:
+    def calls(self) -> tuple[schema.ToolCall, ...]:
         """The calls, in order."""
         return self.message.tool_calls if self.message else ()
 
     @property
-    def usage(self) -> TokenUsage:
+    def usage(self) -> schema.TokenUsage:
         """The usage, as far as the provider reported it."""
         return self._builder.usage
 
@@ -402,7 +391,7 @@ class StreamedReply:
     @property
     def is_paused(self) -> bool:
         """True if the service stopped in its midst, to be asked to go on."""
-        return self._builder.finish_reason == PAUSED
+        return self._builder.finish_reason == schema.PAUSED
 
     @property
     def lacks_calls(self) -> bool:
@@ -410,21 +399,21 @@ class StreamedReply:
         return self._builder.finish_reason == "tool_calls" and not self.calls
 
     @property
-    def stop_reason(self) -> StopReason:
+    def stop_reason(self) -> schema.StopReason:
         """The stop reason of a run that ends with this reply."""
         if self.is_truncated:
-            return StopReason.MAX_TOKENS
+            return schema.StopReason.MAX_TOKENS
         if self.is_withheld:
-            return StopReason.CONTENT_FILTER
+            return schema.StopReason.CONTENT_FILTER
         text = self.message.text.strip() if self.message else ""
-        return StopReason.FINISHED if text else StopReason.EMPTY
+        return schema.StopReason.FINISHED if text else schema.StopReason.EMPTY
 
-    def to_event(self, usage: TokenUsage, cost_usd: float | None) -> MessageFinished:
+    def to_event(self, usage: schema.TokenUsage, cost_usd: float | None) -> schema.MessageFinished:
         """Return the event for it; `usage` and `cost_usd` are those of a summary made before it."""
         own = self._builder
         message = self.message and self.message.model_copy(update={"usage": own.usage})
         costs = [cost for cost in (own.cost_usd, cost_usd) if cost is not None]
-        return MessageFinished(
+        return schema.MessageFinished(
             step=self.step,
             message=message,
             finish_reason=own.finish_reason,

@@ -34,7 +34,7 @@ from ipyagent.schema import (
     ToolStatus,
 )
 from ipyagent.schema.results import SO_FAR
-from ipyagent.tools.base import Tool, Toolbox, Where, is_built_in
+from ipyagent.tools.base import Tool, Toolbox, Where
 from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.result_conversion import as_result, error_result, truncate_result
 
@@ -146,7 +146,7 @@ class ToolTask:
         self._start_time = time.monotonic()
         add_changes = None
         try:
-            if self.watch and self.tool.where is Where.MAIN and not is_built_in(self.tool):
+            if self.watch and self.tool.where is Where.MAIN and not self.tool.is_built_in:
                 add_changes = self.watch(self.tool.function)
             with self._partial.collect():
                 value = self.tool.function(**self.arguments)
@@ -196,7 +196,6 @@ class Asker(Protocol):
 
     async def ask(self, approval: Approval) -> None:
         """Get an answer to `approval`; raises NoFrontendError if there is nobody to ask."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -247,10 +246,6 @@ class ToolContext:
                 f"{call.name}: approved more than {self.edit_seconds:g} s ago, so nothing was "
                 "done; call it again"
             )
-
-    def hide_secrets(self, execution: ToolExecution) -> ToolExecution:
-        """Return the call without secrets, as the user is asked about it."""
-        return self.stream.redactor.record(execution)
 
     def prepare_rehearsal(self, tool: str, rehearsal: Rehearsal) -> Rehearsal:
         """Return a rehearsal as the user is shown it: without secrets, its output cut."""

@@ -16,16 +16,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ipyagent.config.sections import (
-    AgentConfig,
-    Config,
-    Key,
-    explain_error,
-    format_value,
-    iter_settings,
-    nest,
-    put_value,
-)
+from ipyagent.config import sections
 from ipyagent.config.sources import (
     HOME_VARIABLES,
     LIMITS,
@@ -95,7 +86,7 @@ BUILT_IN_PROFILES = Layer("ipyagent's own profiles", {"agents": _PROFILES})
 """The layer below all others."""
 
 
-def has_profile_tools(agent: str | None, settings: AgentConfig) -> bool:
+def has_profile_tools(agent: str | None, settings: sections.AgentConfig) -> bool:
     """Return whether the allowed tools are those of a built-in profile.
 
     It names every tool that it may use; the settings still decide which groups are switched on.
@@ -110,7 +101,7 @@ _ALTERNATIVES = {"system_prompt": "system_prompt_path", "api_key": "api_key_env"
 _ALTERNATIVES |= {other: key for key, other in _ALTERNATIVES.items()}
 """Keys of which the later one replaces the other."""
 
-RULES_KEY: Key = ("policy", "rules")
+RULES_KEY: sections.Key = ("policy", "rules")
 """The list to which each layer adds."""
 
 
@@ -118,16 +109,18 @@ RULES_KEY: Key = ("policy", "rules")
 class Settings:
     """The settings in force, the source of each, and notices for the user."""
 
-    config: Config
-    source_of: Callable[[Key], str]
+    config: sections.Config
+    source_of: Callable[[sections.Key], str]
     notices: tuple[str, ...] = ()
-    bound: Mapping[Key, object] = field(default_factory=dict)
+    bound: Mapping[sections.Key, object] = field(default_factory=dict)
     """The values of an administrator."""
 
     @cached_property
     def origins(self) -> Mapping[str, str]:
         """The sources by dotted key."""
-        return {".".join(key): self.source_of(key) for key, _ in iter_settings(self.config)}
+        return {
+            ".".join(key): self.source_of(key) for key, _ in sections.iter_settings(self.config)
+        }
 
 
 class SettingRow(NamedTuple):
@@ -163,7 +156,7 @@ def resolve_layers(*layers: Layer, agent: str | None = None) -> Settings:
     return total.to_settings()
 
 
-def resolve_config(*layers: Layer, agent: str | None = None) -> Config:
+def resolve_config(*layers: Layer, agent: str | None = None) -> sections.Config:
     """Return the settings of the merged layers; raises ConfigError."""
     return resolve_layers(*layers, agent=agent).config
 
@@ -174,10 +167,10 @@ def from_assignment(text: str, *below: Layer) -> Layer:
     if not equals:
         raise ConfigError("%agent config: expected KEY=VALUE, such as agent.max_steps=30")
     values: JsonDict = {}
-    put_value(values, tuple(key.split(".")), value)
+    sections.put_value(values, tuple(key.split(".")), value)
     layer = Layer("%agent", values)
     settings = resolve_layers(*below, layer)
-    for name, _ in iter_settings(validate_layer(layer), only_set=True):
+    for name, _ in sections.iter_settings(validate_layer(layer), only_set=True):
         if layer.source not in (source := settings.source_of(name)):
             raise ConfigError(f"{'.'.join(name)} is set for everybody, in {source}")
     return layer
@@ -186,8 +179,8 @@ def from_assignment(text: str, *below: Layer) -> Layer:
 def setting_rows(settings: Settings) -> tuple[SettingRow, ...]:
     """Return every setting with its value, secrets masked, and its source."""
     return tuple(
-        SettingRow(cite(".".join(key)), format_value(value), settings.source_of(key))
-        for key, value in iter_settings(settings.config)
+        SettingRow(cite(".".join(key)), sections.format_value(value), settings.source_of(key))
+        for key, value in sections.iter_settings(settings.config)
     )
 
 
@@ -195,19 +188,19 @@ def setting_rows(settings: Settings) -> tuple[SettingRow, ...]:
 class _Resolution:
     """The merged layers so far."""
 
-    values: dict[Key, Any] = field(default_factory=dict)
-    sources: dict[Key, Layer] = field(default_factory=dict)
-    trusted: dict[Key, tuple[Layer, object]] = field(default_factory=dict)
+    values: dict[sections.Key, Any] = field(default_factory=dict)
+    sources: dict[sections.Key, Layer] = field(default_factory=dict)
+    trusted: dict[sections.Key, tuple[Layer, object]] = field(default_factory=dict)
     """The merged trusted layers alone."""
     notices: list[str] = field(default_factory=list)
-    binding: dict[Key, tuple[Layer, object]] = field(default_factory=dict)
+    binding: dict[sections.Key, tuple[Layer, object]] = field(default_factory=dict)
     """The settings of an administrator: the layers above may only be stricter."""
 
     def add(self, layer: Layer) -> None:
         if not layer.trusted:
             layer = drop_invalid(layer)
         self.notices += layer.notices
-        values = dict(iter_settings(validate_layer(layer), only_set=True))
+        values = dict(sections.iter_settings(validate_layer(layer), only_set=True))
         if layer.trusted:
             self._replace_profiles({key[1] for key in values if key[0] == "agents"})
         self._apply(layer, values)
@@ -242,7 +235,7 @@ class _Resolution:
         own: tuple[str, ...] = self.values.get(("agent", "allowed_tools"), ())
         return tuple(name for name in tools if name in own) or own or tools
 
-    def _apply(self, layer: Layer, values: dict[Key, Any]) -> None:
+    def _apply(self, layer: Layer, values: dict[sections.Key, Any]) -> None:
         if not layer.trusted:
             self._tighten(layer, values)
         if RULES_KEY in values:
@@ -265,7 +258,7 @@ class _Resolution:
                 self.binding[key] = layer, value
         self.notices += _token_warnings(layer, values)
 
-    def _tighten(self, layer: Layer, values: dict[Key, object]) -> None:
+    def _tighten(self, layer: Layer, values: dict[sections.Key, object]) -> None:
         """Drop settings that an untrusted folder may not make, with a notice."""
         for key, limit in find_violations(values, self.values, layer.folder).items():
             rest = limit.allowed_part(values.pop(key))
@@ -279,10 +272,10 @@ class _Resolution:
     def to_settings(self) -> Settings:
         self._bind()
         try:
-            config = Config.model_validate(nest(self.values.items()))
+            config = sections.Config.model_validate(sections.nest(self.values.items()))
         except ValidationError as error:  # each layer is right, but together something is missing
             raise ConfigError(
-                f"{self._source_of(('llm', 'mode'))}: {explain_error(error)}"
+                f"{self._source_of(('llm', 'mode'))}: {sections.explain_error(error)}"
             ) from None
         bound = {key: value for key, (_, value) in self.binding.items()}
         return Settings(config, self._source_of, tuple(self.notices), bound)
@@ -297,20 +290,20 @@ class _Resolution:
                 )
                 self._apply(layer, {key: value})
 
-    def _source_of(self, key: Key) -> str:
+    def _source_of(self, key: sections.Key) -> str:
         if key == RULES_KEY:
             written = dict.fromkeys(rule.source for rule in self.values.get(RULES_KEY, ()))
             return ", ".join(written) or DEFAULT
         return self.sources[key].source if key in self.sources else DEFAULT
 
 
-def _is_allowed(key: Key, value: object, policy: object) -> bool:
+def _is_allowed(key: sections.Key, value: object, policy: object) -> bool:
     """Return whether a value is as strict as the policy's."""
     limit = LIMITS.get(limit_key(key))
     return value == policy or bool(limit and limit.allows(value, policy, None))
 
 
-def _token_warnings(layer: Layer, values: Mapping[Key, Any]) -> Iterator[str]:
+def _token_warnings(layer: Layer, values: Mapping[sections.Key, Any]) -> Iterator[str]:
     for server in values.get(("mcp", "servers"), ()):
         if server.token is not None:
             yield (
@@ -339,20 +332,23 @@ def snapshot(environ: Mapping[str, str], folder: Path | None) -> Snapshot:
     if folder is not None:
         files += [TRUST_FILE.path, *[folder / name for name in (PYPROJECT, YAML, *MCP_FILE_NAMES)]]
     # Names first: looking at all values as well takes twice as long.
-    names = [name for name in environ if name in HOME_VARIABLES or name.startswith(PREFIX)]
-    variables = frozenset([(name, environ.get(name)) for name in names])
-    return stamp_files(files), variables
+    variables = [
+        (name, environ.get(name))
+        for name in environ
+        if name in HOME_VARIABLES or name.startswith(PREFIX)
+    ]
+    return stamp_files(files), frozenset(variables)
 
 
 def stamp_files(paths: Iterable[Path]) -> Snapshot:
     """Return what changes when one of the files does, or other files are meant."""
-    return tuple([(path, _stamp(path)) for path in paths])
-
-
-def _stamp(path: Path) -> Stamp | None:
-    """Return what changes when a file does; None if it is missing or cannot be seen."""
-    try:
-        status = os.stat(path)  # noqa: PTH116 - one call, of eight paths before each cell
-    except (OSError, ValueError):
-        return None
-    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_mode
+    stamps: list[tuple[Path, Stamp | None]] = []
+    for path in paths:
+        try:
+            found = os.stat(path)  # noqa: PTH116 - one call, of eight paths before each cell
+        except (OSError, ValueError):  # it is missing, or cannot be seen
+            stamps.append((path, None))
+        else:
+            times = found.st_mtime_ns, found.st_ctime_ns
+            stamps.append((path, (*times, found.st_size, found.st_ino, found.st_mode)))
+    return tuple(stamps)

@@ -23,14 +23,8 @@ import platformdirs
 from pydantic import ValidationError
 
 from ipyagent.atomic_files import lock_file, replace_file
+from ipyagent.config import sections
 from ipyagent.config.rules import PARTIAL, SECRET_HOLDERS, Names, Rule
-from ipyagent.config.sections import (
-    DEFAULTS,
-    Config,
-    Key,
-    explain_error,
-    put_value,
-)
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict, JsonMapping, object_of, parse_json
 from ipyagent.plaintext import join_words, visible, word_set
@@ -89,7 +83,7 @@ def config_folder() -> Path:
 
 def user_file() -> Path:
     """Return the path of the user's configuration file; it need not exist."""
-    return config_folder() / "config.yaml"
+    return own_folders()[0] / "config.yaml"
 
 
 POLICY_FILES = tuple(
@@ -181,7 +175,7 @@ def from_environment(environ: Mapping[str, str], start: Mapping[str, str] | None
     for name in sorted(environ):
         if name.startswith(PREFIX) and name not in ignored:
             try:
-                put_value(values, _setting_key(name), environ[name])
+                sections.put_value(values, _setting_key(name), environ[name])
             except (TypeError, AttributeError):
                 raise ConfigError(
                     f"{visible(name)} and a variable for the whole section are both set; "
@@ -235,14 +229,14 @@ def _restore_statement(name: str, start: Mapping[str, str]) -> str:
     return f"os.environ.pop({name!r}, None)"
 
 
-def validate_layer(layer: Layer) -> Config:
+def validate_layer(layer: Layer) -> sections.Config:
     """Validate a layer on its own; raises ConfigError, which names its source."""
     try:
-        return Config.model_validate(dict(layer.values), context=PARTIAL)
+        return sections.Config.model_validate(dict(layer.values), context=PARTIAL)
     except ValidationError as error:
         keys = [each["loc"] for each in error.errors(include_context=False)]
         where = describe_lines(layer.text, keys)
-        raise ConfigError(f"{layer.source}{where}: {explain_error(error)}") from None
+        raise ConfigError(f"{layer.source}{where}: {sections.explain_error(error)}") from None
 
 
 def describe_lines(text: bytes, keys: Iterable[tuple[object, ...]]) -> str:
@@ -306,9 +300,10 @@ class UserDataFile:
 
     def read(self) -> Data:
         """Return the content; raises ConfigError if it cannot be read."""
-        data = parse_json(read_config_file(self.path, str(self.path), self._max_bytes) or b"{}")
+        path = self.path
+        data = parse_json(read_config_file(path, str(path), self._max_bytes) or b"{}")
         if not isinstance(data, dict):
-            raise ConfigError(f"{self.path} is not the JSON that ipyagent wrote; move it away")
+            raise ConfigError(f"{path} is not the JSON that ipyagent wrote; move it away")
         return data
 
     def read_of(self, folder: Path) -> JsonDict:
@@ -374,20 +369,12 @@ class WorkspaceLimit(NamedTuple):
     allowed_part: Callable[[Any], object] = lambda value: None
 
 
-def _is_no_laxer(value: object, below: object, _folder: Path | None) -> bool:
-    return CONFIRM_MODES.index(value) >= CONFIRM_MODES.index(below)
-
-
 def _is_subset(value: Names, below: Names, _folder: Path | None) -> bool:
     return not below or (bool(value) and set(value) <= set(below))
 
 
 def _is_at_most(value: float | None, below: float | None, _folder: Path | None) -> bool:
     return below is None or (value is not None and bool(value <= below))
-
-
-def _is_at_least(value: object, below: object, _folder: Path | None) -> bool:
-    return bool(value) or not below
 
 
 def _is_inside(value: str | Path, below: str | Path, folder: Path | None) -> bool:
@@ -421,18 +408,6 @@ def _restrictive_rules(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
     return tuple(rule for rule in rules if rule.effect != "allow")
 
 
-def _only_restricts(value: tuple[Rule, ...], _below: object, _folder: Path | None) -> bool:
-    return len(_restrictive_rules(value)) == len(value)
-
-
-def _checks_no_less(value: object, below: object, _folder: Path | None) -> bool:
-    return value == "ask" or below in ("off", value)
-
-
-def _never(_value: object, _below: object, _folder: Path | None) -> bool:
-    return False
-
-
 _BUDGETS = word_set("""
     agent.max_steps agent.max_seconds agent.step_seconds agent.max_tokens agent.max_usd
     agent.rehearse_seconds tools.timeout tools.max_timeout workspace.edit_seconds
@@ -447,26 +422,37 @@ _USERS_OWN = word_set("""
 """)
 
 LIMITS: Mapping[str, WorkspaceLimit] = {
-    "agent.confirm_mode": WorkspaceLimit(_is_no_laxer, "may only make it ask about more"),
+    "agent.confirm_mode": WorkspaceLimit(
+        lambda value, below, _: CONFIRM_MODES.index(value) >= CONFIRM_MODES.index(below),
+        "may only make it ask about more",
+    ),
     "agent.allowed_tools": WorkspaceLimit(_is_subset, "may only leave tools out"),
     "agent.system_prompt_path": WorkspaceLimit(
         _is_file_inside, "may only name a file inside of it"
     ),
-    "agent.plan": WorkspaceLimit(_is_at_least, "may only switch it on"),
-    "agent.numbers": WorkspaceLimit(_checks_no_less, "may only make it check more"),
+    "agent.plan": WorkspaceLimit(
+        lambda value, below, _: value or not below, "may only switch it on"
+    ),
+    "agent.numbers": WorkspaceLimit(
+        lambda value, below, _: value == "ask" or below in ("off", value),
+        "may only make it check more",
+    ),
     "workspace.root": WorkspaceLimit(_is_folder_inside, "may only name a folder inside of it"),
-    "undo.memory": WorkspaceLimit(_never, "may not decide what can be taken back"),
+    "undo.memory": WorkspaceLimit(lambda *_: False, "may not decide what can be taken back"),
     "logging.file": WorkspaceLimit(
         _is_log_inside, "may only name a .jsonl or .log file inside of it"
     ),
     "policy.rules": WorkspaceLimit(
-        _only_restricts, "may only add rules that ask or deny; those hold", _restrictive_rules
+        lambda value, _, __: _restrictive_rules(value) == value,
+        "may only add rules that ask or deny; those hold",
+        _restrictive_rules,
     ),
-    "chat.validators": WorkspaceLimit(_never, "may not bring code that runs"),
+    "chat.validators": WorkspaceLimit(lambda *_: False, "may not bring code that runs"),
     **dict.fromkeys(_BUDGETS, WorkspaceLimit(_is_at_most, "may only lower it")),
     **dict.fromkeys(_SWITCHES, WorkspaceLimit(_is_at_most, "may only switch it off")),
     **dict.fromkeys(
-        _USERS_OWN, WorkspaceLimit(_never, "may not decide where requests, keys and records go")
+        _USERS_OWN,
+        WorkspaceLimit(lambda *_: False, "may not decide where requests, keys and records go"),
     ),
 }
 """The limits of settings that matter for safety; all others are free."""
@@ -485,7 +471,7 @@ _OTHER_NAMES = {
 }
 
 
-def limit_key(key: Key) -> str:
+def limit_key(key: sections.Key) -> str:
     """Return the key under which limits know it: a named agent's settings are agent settings."""
     if key in _OTHER_NAMES:
         return _OTHER_NAMES[key]
@@ -493,8 +479,8 @@ def limit_key(key: Key) -> str:
 
 
 def find_violations(
-    values: Mapping[Key, object], below: Mapping[Key, object], folder: Path | None
-) -> dict[Key, WorkspaceLimit]:
+    values: Mapping[sections.Key, object], below: Mapping[sections.Key, object], folder: Path | None
+) -> dict[sections.Key, WorkspaceLimit]:
     """Return the settings that would loosen the layers below, each with the limit it breaks."""
     limits = {}
     for key, value in values.items():
@@ -504,6 +490,6 @@ def find_violations(
     return limits
 
 
-def _value_below(key: Key, below: Mapping[Key, object]) -> object:
+def _value_below(key: sections.Key, below: Mapping[sections.Key, object]) -> object:
     general = ("agent", key[2]) if key[0] == "agents" and len(key) > 2 else key
-    return below.get(key, below.get(general, DEFAULTS.get(general)))
+    return below.get(key, below.get(general, sections.DEFAULTS.get(general)))

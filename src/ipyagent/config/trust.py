@@ -26,22 +26,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from ipyagent.config import sections, sources
 from ipyagent.config.rules import PARTIAL
-from ipyagent.config.sections import (
-    Config,
-    MCPServerConfig,
-    explain_error,
-    format_value,
-    iter_settings,
-)
-from ipyagent.config.sources import (
-    Layer,
-    UserDataFile,
-    folder_key,
-    parse_yaml,
-    read_config_file,
-    validate_layer,
-)
 from ipyagent.digests import digest_bytes
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict, JsonMapping
@@ -95,14 +81,14 @@ class ListedServer:
                 command_line += f"   {word} {_mask_values(given)}"
         return cite(command_line)
 
-    def to_config(self, environ: Mapping[str, str], folder: Path) -> MCPServerConfig:
+    def to_config(self, environ: Mapping[str, str], folder: Path) -> sections.MCPServerConfig:
         """Return the server with its variables filled in; raises ConfigError without any value."""
         try:
             places = {"workspaceFolder": str(folder), "userHome": str(Path.home())}
             values = _fill_variables(dict(self.values), {**environ, **places})
-            return MCPServerConfig.model_validate({"name": self.name, **values})
+            return sections.MCPServerConfig.model_validate({"name": self.name, **values})
         except ValidationError as error:
-            problem = explain_error(error)
+            problem = sections.explain_error(error)
         except ConfigError as error:
             problem = str(error)
         raise ConfigError(f"{cite(self.source)}: the server {cite(self.name)}: {problem}")
@@ -228,7 +214,7 @@ def _mask_values(values: object) -> str:
 
 PYPROJECT, YAML = "pyproject.toml", "ipyagent.yaml"
 
-TRUST_FILE = UserDataFile("trust.json")
+TRUST_FILE = sources.UserDataFile("trust.json")
 """The list of trusted folders; it need not exist."""
 
 
@@ -236,7 +222,7 @@ TRUST_FILE = UserDataFile("trust.json")
 class FolderSettings:
     """The settings in a folder, with their digest if they can be read."""
 
-    layers: tuple[Layer, ...]
+    layers: tuple[sources.Layer, ...]
     digest: str
     servers: tuple[ListedServer, ...] = ()
     problems: tuple[str, ...] = ()
@@ -249,10 +235,12 @@ def read_folder_settings(folder: Path) -> FolderSettings:
     """Read the folder's files once, so that the judged text is the one in use."""
     unreadable: list[str] = []
     table, _ = _read_values(folder / PYPROJECT, _tool_table, unreadable)
-    values, data = _read_values(folder / YAML, lambda data: parse_yaml(data, YAML), unreadable)
+    values, data = _read_values(
+        folder / YAML, lambda data: sources.parse_yaml(data, YAML), unreadable
+    )
     layers = (
-        Layer(f"{PYPROJECT} [tool.ipyagent]", table, trusted=False, folder=folder),
-        Layer(YAML, values, trusted=False, folder=folder),
+        sources.Layer(f"{PYPROJECT} [tool.ipyagent]", table, trusted=False, folder=folder),
+        sources.Layer(YAML, values, trusted=False, folder=folder),
     )
     # Of pyproject.toml only our table counts: the rest of it changes all the time.
     read = [json.dumps(table, sort_keys=True, default=str).encode(), data]
@@ -260,7 +248,7 @@ def read_folder_settings(folder: Path) -> FolderSettings:
     problems = []
     for name in MCP_FILE_NAMES:
         try:
-            listing = read_config_file(folder / name, name)
+            listing = sources.read_config_file(folder / name, name)
             if listing:
                 read += [name.encode(), digest_bytes(listing).encode()]
             servers += parse_servers(listing, name)
@@ -276,18 +264,18 @@ def _read_values(
     """Return the values and the bytes of a file; its problems are added to `problems`."""
     data = b""
     try:
-        data = read_config_file(path, path.name)
+        data = sources.read_config_file(path, path.name)
         return parse(data), data
     except ConfigError as error:
         problems.append(str(error))
         return {}, data
 
 
-def workspace_layers(folder: Path) -> tuple[Layer, ...]:
+def workspace_layers(folder: Path) -> tuple[sources.Layer, ...]:
     """Return the values in a folder's pyproject.toml and ipyagent.yaml, trusted or not."""
     settings = read_folder_settings(folder)
     listed, problem = _trusted_folders()
-    trusted = listed.get(folder_key(folder)) == settings.digest
+    trusted = listed.get(sources.folder_key(folder)) == settings.digest
     notices = [f"{each}. Nothing of it is used until then." for each in settings.unreadable]
     if problem and any(layer.values for layer in settings.layers):
         notices.append(problem)
@@ -307,7 +295,7 @@ def is_trusted(folder: Path) -> bool:
 
 
 def _is_listed(folder: Path, settings: FolderSettings) -> bool:
-    return _trusted_folders()[0].get(folder_key(folder)) == settings.digest
+    return _trusted_folders()[0].get(sources.folder_key(folder)) == settings.digest
 
 
 def trust(folder: Path) -> str:
@@ -316,9 +304,9 @@ def trust(folder: Path) -> str:
     if settings.unreadable:
         raise ConfigError(f"nothing is trusted: {'; '.join(settings.unreadable)}")
     rows = [
-        f"  {cite('.'.join(key))} = {format_value(value)}   ({layer.source})"
+        f"  {cite('.'.join(key))} = {sections.format_value(value)}   ({layer.source})"
         for layer in settings.layers
-        for key, value in iter_settings(validate_layer(layer), only_set=True)
+        for key, value in sections.iter_settings(sources.validate_layer(layer), only_set=True)
     ]
     rows += [
         f"  MCP server {cite(each.name)}: {each}   ({each.source})" for each in settings.servers
@@ -327,7 +315,7 @@ def trust(folder: Path) -> str:
         nothing = f"{folder} brings no settings along, so there is nothing to trust."
         return "\n".join([nothing, *settings.problems])
     TRUST_FILE.rewrite(
-        lambda listed: {**_valid_digests(listed), folder_key(folder): settings.digest}
+        lambda listed: {**_valid_digests(listed), sources.folder_key(folder): settings.digest}
     )
     return "\n".join(
         [
@@ -375,7 +363,7 @@ _MAX_ROUNDS = 10
 """Rounds of checking and dropping; then all invalid sections are dropped."""
 
 
-def drop_invalid(layer: Layer) -> Layer:
+def drop_invalid(layer: sources.Layer) -> sources.Layer:
     """Return the layer without its invalid values, with a notice that names them.
 
     A downloaded file must not be able to stop ipyagent from working. In the user's own settings,
@@ -386,9 +374,9 @@ def drop_invalid(layer: Layer) -> Layer:
     problems: list[str] = []
     for _ in range(_MAX_ROUNDS):
         try:
-            Config.model_validate(values, context=PARTIAL)
+            sections.Config.model_validate(values, context=PARTIAL)
         except ValidationError as error:
-            problems.append(explain_error(error))
+            problems.append(sections.explain_error(error))
             values = _drop_errors(values, error)
             continue
         except (ValueError, RecursionError):

@@ -17,7 +17,7 @@ from typing import Any
 
 from ipyagent.explorer.frame import Condition, Frame, MisfitError, compile_pattern
 from ipyagent.explorer.text import cell, code, codes, fresh, literal, number, percent, table
-from ipyagent.schema.results import ColumnFacts, WorkspaceFacts
+from ipyagent.schema.tables import ColumnFacts, WorkspaceFacts
 
 _SHOWN = 10
 """Rows that are listed if no number is named."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from ipyagent.explorer.lexer import Token
 from ipyagent.explorer.text import code, codes, words
-from ipyagent.schema.results import ColumnFacts, Kind, TableFacts
+from ipyagent.schema.tables import ColumnFacts, Kind, TableFacts
 
 
 class MisfitError(Exception):

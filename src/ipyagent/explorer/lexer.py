@@ -15,9 +15,9 @@ from itertools import takewhile
 from posixpath import splitext
 from typing import Any
 
-from ipyagent.explorer.text import UNITS, Words, correct, singular, usable, without_unit, words
+from ipyagent.explorer.text import Words, singular, usable, without_unit, words
 from ipyagent.json_types import JsonDict
-from ipyagent.schema.results import ColumnFacts, TableFacts, WorkspaceFacts
+from ipyagent.schema.tables import ColumnFacts, TableFacts, WorkspaceFacts
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,6 @@ class Names:
     table: TableFacts | None
     index: dict[Words, list[Named]] = field(default_factory=dict)
     entities: set[str] = field(default_factory=set)
-    known: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         for spell in (self._spell_exactly, self._spell_without_units, self._spell_in_part):
@@ -130,8 +129,6 @@ class Names:
             stem = words(splitext(each.path.rpartition("/")[2])[0])
             keys = [words(c.name) for c in self.columns if c.is_key]
             self.entities |= {*words(each.variable), *stem, *(w for key in keys for w in key[:1])}
-        spelled = {word for way in (*self.index, *PHRASES) for word in way}
-        self.known = spelled | self.entities | {*_SUPERLATIVES}
 
     @property
     def columns(self) -> tuple[ColumnFacts, ...]:
@@ -245,15 +242,14 @@ ORDERS = ("names", "words")
 
 @dataclass
 class Lexer:
-    """Turns a prompt into tokens; `corrected` collects the typing errors that it put right."""
+    """Turns a prompt into tokens."""
 
     names: Names
     order: str = ORDERS[0]
-    corrected: dict[str, str] = field(default_factory=dict)
 
     def read(self, prompt: str) -> list[Token]:
         """Return the prompt in tokens, without idle words."""
-        parts = [self._correct(part) for part in split(prompt, self.names.facts)]
+        parts = split(prompt, self.names.facts)
         units = {words(each.name)[-1] for each in self.names.columns if words(each.name)}
         found: list[Token] = []
         at = 0
@@ -303,6 +299,8 @@ class Lexer:
         tag, value = named[0]
         if spelled in PHRASES and tag == "VALUE" and text != value[1]:
             return None  # an article is not a grade A
+        if tag in ("FILE", "FOLDER") and PHRASES.get(spelled, ("",))[0] == "IDLE":
+            return None  # nor the file a.ipynb
         column = next((c for c in self.names.columns if tag == "COL" and c.name == value), None)
         is_plural = text.casefold().endswith("s") and spelled[-1] != words(str(value))[-1]
         if column and is_plural and (truth := truth_of(column)):
@@ -333,15 +331,3 @@ class Lexer:
             if len(columns) == 1:
                 return Token("SUPERLATIVE", (end, columns[0]), word.text)
         return Token("UNKNOWN", word.value, word.text)
-
-    def _correct(self, part: Token) -> Token:
-        """Put a typing error right, if only one known word is near."""
-        known = self.names.known
-        if part.tag != "WORD" or {part.value, singular(part.value)} & known or part.value in UNITS:
-            return part
-        near = {singular(each) for each in correct(part.value, known)}
-        if len(near) != 1:
-            return part
-        word = min(each for each in correct(part.value, known))
-        self.corrected[part.text] = word
-        return Token("WORD", word, word)

@@ -14,7 +14,7 @@ from ipyagent.explorer.lexer import Token, is_table_path
 from ipyagent.explorer.text import code, codes, fence, fresh, literal
 from ipyagent.json_types import JsonDict
 from ipyagent.providers import default_models
-from ipyagent.schema.results import TableFacts, WorkspaceFacts
+from ipyagent.schema.tables import TableFacts, WorkspaceFacts
 from ipyagent.syntax import parse
 
 _READERS = {

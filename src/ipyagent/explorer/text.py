@@ -1,4 +1,4 @@
-"""Words of names, typing errors and unused names; values and tables in Markdown."""
+"""Words of names, and unused names; values and tables in Markdown."""
 
 from __future__ import annotations
 
@@ -44,31 +44,6 @@ def singular(word: str) -> str:
     if len(word) > 4 and word.endswith(("xes", "ches", "shes")):
         return word[:-2]
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
-
-
-def correct(word: str, known: Iterable[str]) -> list[str]:
-    """Return the known words that this one is with a typing error, or two in a long one."""
-    if len(word) < 5 or not word.isalpha():
-        return []
-    most = 1 if len(word) < 8 else 2
-    near = [each for each in known if abs(len(each) - len(word)) <= most and each[0] == word[0]]
-    ranked = [(_distance(word, each), each) for each in near if len(each) >= 4]
-    best = min((distance for distance, _ in ranked), default=most + 1)
-    return [each for distance, each in ranked if distance == best <= most]
-
-
-def _distance(one: str, other: str) -> int:
-    """Return the number of typing errors: letters left out, added, changed or swapped."""
-    before: list[int] = []
-    line = list(range(len(other) + 1))
-    for i, a in enumerate(one, 1):
-        before, last, line = line, before, [i]
-        for j, b in enumerate(other, 1):
-            cost = min(before[j] + 1, line[j - 1] + 1, before[j - 1] + (a != b))
-            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
-                cost = min(cost, last[j - 2] + 1)
-            line.append(cost)
-    return line[-1]
 
 
 def usable(name: str) -> bool:
@@ -156,10 +131,10 @@ def table(heading: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + more
 
 
-def fence(text: str, language: str = "text", lines: int = 30) -> str:
+def fence(text: str, lines: int = 30) -> str:
     """Return text as a code block that it cannot close, cut after so many lines."""
     shown = text.rstrip().splitlines()
     longest = max((len(run) for run in re.findall("`+", text)), default=0)
     ticks = "`" * max(3, longest + 1)
     more = [f"… ({len(shown) - lines} more lines)"] * (len(shown) > lines)
-    return "\n".join([f"{ticks}{language}", *shown[:lines], *more, ticks])
+    return "\n".join([f"{ticks}text", *shown[:lines], *more, ticks])

@@ -24,22 +24,14 @@ from contextvars import ContextVar
 from typing import Any, NoReturn, Self, TypeVar
 
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel import displays
-from ipyagent.kernel.displays import open_figures, take_figures
-from ipyagent.kernel.error_reports import (
-    brief_error,
-    find_line,
-    format_error,
-    name_error,
-    summarize_error,
-)
+from ipyagent.kernel import displays, error_reports
 from ipyagent.kernel.outputs import PRINTED, Outputs, TableBundle, offer_output, output_so_far
 from ipyagent.kernel.shell import CellResult, DisplayPublisher, Shell, Surface, detect
 from ipyagent.kernel.streams import Stream, open_descriptors
 from ipyagent.kernel.threads import without_interrupts, without_reminders
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import ToolResult
-from ipyagent.schema.results import table_in
+from ipyagent.schema.tables import table_in
 from ipyagent.syntax import parse
 from ipyagent.values import Variables
 from ipyagent.values.describe import compact_value
@@ -72,11 +64,11 @@ class Recording:
         offer_output(lambda: output_so_far(self.outputs), self.outputs.recent_text)
         self._strangers = weakref.WeakSet(threading.enumerate())
         self._started = weakref.WeakSet[threading.Thread]()
-        self._figures = open_figures()
+        self._figures = displays.open_figures()
         with contextlib.ExitStack() as stack:
             stack.callback(_running.reset, _running.set(self))
             for owner, name, value in self.patches():
-                stack.enter_context(patch_attribute(owner, name, value))
+                replace_attribute(owner, name, value, stack)
             open_descriptors(self.outputs.descriptors.values())
             self._cleanup = stack.pop_all()
         return self
@@ -95,21 +87,24 @@ class Recording:
 
     @without_reminders
     def _show_figures(self) -> None:
-        for figure in take_figures(self._figures):
+        for figure in displays.take_figures(self._figures):
             self.outputs.show({"image/png": figure})
 
-    def patches(self) -> Iterator[tuple[object, str, object]]:
-        """Yield the attributes replaced while the code runs: owner, name, value."""
+    def patches(self) -> list[tuple[object, str, object]]:
+        """Return the attributes replaced while the code runs: owner, name, value."""
+        patches: list[tuple[object, str, object]] = [
+            (threading.Thread, "start", self._follow(threading.Thread.start)),
+            (ThreadPoolExecutor, "submit", self._follow_pool(ThreadPoolExecutor.submit)),
+        ]
         for channel in PRINTED:
             past = getattr(sys, channel)
             record = functools.partial(self.outputs.write, channel)
             stream = Stream(self.outputs.descriptors[channel], record, past, self.mine)
-            yield sys, channel, stream
+            patches.append((sys, channel, stream))
             if hasattr(past, "__dict__"):  # a log's handler may have kept it
-                yield past, "write", functools.partial(stream.write_instead, past.write)
-
-        yield threading.Thread, "start", self._follow(threading.Thread.start)
-        yield ThreadPoolExecutor, "submit", self._follow_pool(ThreadPoolExecutor.submit)
+                write = functools.partial(stream.write_instead, past.write)
+                patches.append((past, "write", write))
+        return patches
 
     def _follow(self, start: Callable[[threading.Thread], None]) -> Callable[..., None]:
         """Return a way to start a thread that remembers those of the code."""
@@ -168,10 +163,10 @@ class Recording:
             return
         if not any(error is recorded for recorded in self._recorded):
             self._recorded.append(error)
-            trace = format_error(error, self.title)
-            kind, text = map(strip_escapes, name_error(error))
+            trace = error_reports.format_error(error, self.title)
+            kind, text = map(strip_escapes, error_reports.name_error(error))
             self.outputs.error(kind, text, trace)
-            self.outputs.abbreviate(brief_error(error, self.title))
+            self.outputs.abbreviate(error_reports.brief_error(error, self.title))
 
     def abbreviate_value(self, plain: object) -> None:
         """Give the model the last value in a form of its own, if that serves it better."""
@@ -185,13 +180,13 @@ class Recording:
         why = None
         if self.error is not None:
             self.show_error(self.error)
-            why = strip_escapes(summarize_error(self.error))
+            why = strip_escapes(error_reports.summarize_error(self.error))
         return ToolResult(
             success=why is None,
             output=self.outputs.text(),
             for_model=self.outputs.text_for_model(),
             error=why,
-            failed_line=find_line(self.error) if self.error else 0,
+            failed_line=error_reports.find_line(self.error) if self.error else 0,
             value=self.value,
             images=self.outputs.images,
             displays=self.outputs.displays,
@@ -207,19 +202,15 @@ def _is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-@contextlib.contextmanager
-def patch_attribute(owner: object, name: str, value: object) -> Iterator[None]:
-    """Replace an attribute within the context."""
+def replace_attribute(owner: object, name: str, value: object, stack: contextlib.ExitStack) -> None:
+    """Replace an attribute until the stack ends."""
     old = getattr(owner, name)
     from_class = name not in vars(owner) and inspect.isroutine(getattr(type(owner), name, None))
     setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        if from_class:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, old)
+    if from_class:
+        stack.callback(delattr, owner, name)
+    else:
+        stack.callback(setattr, owner, name, old)
 
 
 def run(shell: Shell, code: str, outputs: Outputs | None = None) -> ToolResult:
@@ -341,24 +332,27 @@ class _Cell(Recording):
         transient = {"display_id": bundle.display_id} if bundle.display_id else {}
         self._show(bundle.data, bundle.metadata, transient=transient)
 
-    def patches(self) -> Iterator[tuple[object, str, object]]:
-        yield from super().patches()
-        shell = self.shell
-        hook = _DisplayHook(self, sys.displayhook)
-        yield shell, "display_pub", _Publisher(self, shell.display_pub)
-        yield shell.display_formatter, "format", self._with_tables(shell.display_formatter.format)
-        yield sys, "displayhook", hook
-        # Outside of a running cell the trap would set a hook of its own.
-        yield shell.display_trap, "hook", hook
+    def patches(self) -> list[tuple[object, str, object]]:
+        shell, hook = self.shell, _DisplayHook(self, sys.displayhook)
+        formatter = shell.display_formatter
+        patches = [
+            *super().patches(),
+            (shell, "display_pub", _Publisher(self, shell.display_pub)),
+            (formatter, "format", self._with_tables(formatter.format)),
+            (sys, "displayhook", hook),
+            # Outside of a running cell the trap would set a hook of its own.
+            (shell.display_trap, "hook", hook),
+        ]
         for name in ("showtraceback", "showsyntaxerror", "_showtraceback"):
             if hasattr(shell, name):
-                yield shell, name, self._shell_shows_error
-        if hasattr(shell, "system_piped"):
-            yield shell, "system", shell.system_piped  # a terminal's own writes past sys.stdout
+                patches.append((shell, name, self._shell_shows_error))
+        if hasattr(shell, "system_piped"):  # a terminal's own writes past sys.stdout
+            patches.append((shell, "system", shell.system_piped))
         if hasattr(shell, "hooks"):
-            yield shell.hooks, "show_in_pager", self._show_page
+            patches.append((shell.hooks, "show_in_pager", self._show_page))
         if hasattr(shell, "ask_exit"):
-            yield shell, "ask_exit", _refuse_exit
+            patches.append((shell, "ask_exit", _refuse_exit))
+        return patches
 
     def outcome(self, done: CellResult) -> None:
         """Take over the outcome of the cell."""

@@ -1,8 +1,8 @@
 """Errors as the user and the model read them: tracebacks cut to the user's code, and hints.
 
 Hints are made of the names that are there when an error is raised, and run no code of the user's
-classes: variables are looked up in frames, never as properties, and only tables of libraries, plain
-dictionaries, modules and folders are looked into.
+classes: variables are looked up in frames, never as properties, and only tables of libraries and
+plain dictionaries are looked into.
 """
 
 from __future__ import annotations
@@ -11,22 +11,21 @@ import ast
 import builtins
 import difflib
 import linecache
-import os
 import re
 import site
 import sysconfig
 import traceback
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from ipyagent.plaintext import ellipsize
-from ipyagent.syntax import try_parse
+from ipyagent.syntax import root_name, try_parse
 from ipyagent.values.describe.libraries import table_of
-from ipyagent.values.describe.safe_inspect import ancestors, class_dict, one_line
+from ipyagent.values.describe.safe_inspect import class_dict, one_line
 
 CODE = "<code>"
 """The name of the code that was run, in tracebacks."""
@@ -143,14 +142,8 @@ def _own(filename: str) -> bool:
 
 _NEAR = 3
 _LIST = 140  # characters of a list of names
-_MOST = 2_000  # names that are compared, and entries of a folder that are read
-_FOLDERS = 30  # folders below the working folder in which a missing file may be
+_MOST = 2_000  # names that are compared
 _QUOTED = re.compile(r"name '(\w+)'")
-
-_ALIASES = {
-    "pd": "pandas", "np": "numpy", "pl": "polars", "plt": "matplotlib.pyplot", "sns": "seaborn",
-    "sp": "scipy", "sm": "statsmodels.api", "px": "plotly.express",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -171,7 +164,7 @@ class Failure:
             root
             for node in ast.walk(self.statement)
             if isinstance(node, ast.Subscript | ast.Call) and _has_text(node, text)
-            for root in [_root_name(node)]
+            for root in [root_name(node)]
         ]
         names = self.names()
         return list(dict.fromkeys([*(name for name in nearest[::-1] if name in names), *names]))
@@ -192,29 +185,19 @@ def _has_text(node: ast.Subscript | ast.Call, text: str) -> bool:
     return any(each.value == text for each in found)
 
 
-def _root_name(node: ast.expr) -> str:
-    """Return the variable at the beginning of a chain such as `df.groupby("x")["y"]`."""
-    while isinstance(node, ast.Subscript | ast.Call | ast.Attribute):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def find_hint(error: BaseException, frame: types.FrameType | None, line: int) -> str:
+def find_hint(error: BaseException, frame: types.FrameType, line: int) -> str:
     """Return what may help to repair the error, "" if nothing is known; never raises."""
     for kind, hint in _HINTS:
         if isinstance(error, kind):
             try:
                 return hint(error, _find_failure(frame, line))
-            except Exception:  # an object, or a folder, is not what it seems
+            except Exception:  # an object is not what it seems
                 return ""
     return ""
 
 
-def _find_failure(frame: types.FrameType | None, line: int) -> Failure:
+def _find_failure(frame: types.FrameType, line: int) -> Failure:
     """Return the innermost statement at that line of the frame's file."""
-    nothing = Failure(ast.Pass(), {})
-    if frame is None:
-        return nothing
     # The body of a class may have variables of a mapping of the user's own.
     own = type(frame.f_locals).__name__ in {"dict", "FrameLocalsProxy"}
     variables = {**frame.f_globals, **(frame.f_locals if own else {})}
@@ -289,24 +272,11 @@ def _compose_missing(name: str, kind: str, missing: str, keys: list[str]) -> str
 
 def _hint_attribute(error: BaseException, failure: Failure) -> str:
     missing, owner = _field(error, AttributeError, "name"), _field(error, AttributeError, "obj")
-    if type(missing) is not str:
-        return ""
     keys, kind = _keys_of(owner)
-    if kind == "column":
-        name = next((n for n in failure.names() if failure.variables[n] is owner), "the table")
-        if _close(missing, keys):
-            return _compose_missing(name, kind, missing, keys)
-    return _name_near(missing, _public_names(owner))
-
-
-def _public_names(value: object) -> Iterator[str]:
-    """Yield the names in a module, or in the classes of an object, without asking it."""
-    if type(value) is types.ModuleType:
-        places: Iterable[Mapping[str, object]] = [value.__dict__]
-    else:
-        places = map(class_dict, ancestors(type(value)))
-    for place in places:
-        yield from (name for name in place if type(name) is str and not name.startswith("_"))
+    if type(missing) is not str or kind != "column" or not _close(missing, keys):
+        return ""
+    name = next((n for n in failure.names() if failure.variables[n] is owner), "the table")
+    return _compose_missing(name, kind, missing, keys)
 
 
 def _hint_name(error: BaseException, failure: Failure) -> str:
@@ -314,59 +284,19 @@ def _hint_name(error: BaseException, failure: Failure) -> str:
     if type(missing) is not str:  # of a query, by pandas
         quoted = _QUOTED.search(_first_argument(error))
         return _hint_column(quoted[1], failure) if quoted else ""
-    if missing in _ALIASES:
-        return f"Import it first: import {_ALIASES[missing]} as {missing}"
     known = [n for n in failure.variables if type(n) is str and not n.startswith("_")]
-    return _name_near(missing, [*known, *vars(builtins)])
-
-
-def _hint_file(error: BaseException, failure: Failure) -> str:
-    path = _field(error, OSError, "filename")
-    if type(path) is not str:
-        path = next((text for text in failure.texts() if text and text in str(error)), None)
-    if path is None or "://" in path:
-        return ""
-    file = Path(path)
-    here = [_join(file.parent, name) for name in _entries(file.parent)]
-    if not (near := _close(path, here)):
-        below = (each for each in _entries(Path()) if Path(each).is_dir())
-        near = [
-            _join(Path(folder), name)
-            for folder in islice(below, _FOLDERS)
-            for name in _entries(Path(folder))
-            if name.casefold() == file.name.casefold()
-        ]
-    return f"Near: {', '.join(repr(each) for each in near[:_NEAR])}" if near else ""
-
-
-def _join(folder: Path, name: str) -> str:
-    return one_line(str(folder / name), 100)
-
-
-def _entries(folder: Path) -> list[str]:
-    """Return the names of a folder's visible entries, some of them if there are many."""
-    try:
-        with os.scandir(folder) as entries:
-            names = [each.name for each in islice(entries, _MOST)]
-    except OSError:
-        return []
-    return sorted(name for name in names if not name.startswith("."))
+    near = _quote_near(missing, [*known, *vars(builtins)])
+    return f"Near: {near}" if near else ""
 
 
 _HINTS: tuple[tuple[type[BaseException], Callable[[BaseException, Failure], str]], ...] = (
     (KeyError, _hint_key),
     (AttributeError, _hint_attribute),
     (NameError, _hint_name),
-    (FileNotFoundError, _hint_file),
 )
 
 
 # Near names ---------------------------------------------------------------------------------------
-
-
-def _name_near(wanted: str, names: Iterable[str]) -> str:
-    near = _quote_near(wanted, names)
-    return f"Near: {near}" if near else ""
 
 
 def _quote_near(wanted: str, names: Iterable[str]) -> str:

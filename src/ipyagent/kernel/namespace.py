@@ -25,10 +25,9 @@ from ipyagent.kernel.shell import Shell
 from ipyagent.plaintext import ellipsize
 from ipyagent.schema import ToolResult
 from ipyagent.values import Variables
-from ipyagent.values.describe import is_table, label, summarize
+from ipyagent.values.describe import is_table, label, secret_strings, summarize
 from ipyagent.values.describe.python_values import Description, module_title
 from ipyagent.values.describe.safe_inspect import ancestors, one_line
-from ipyagent.values.describe.secrets import secret_strings
 from ipyagent.values.variables.reach import Adoption, OwnVariables
 
 if TYPE_CHECKING:
@@ -53,18 +52,15 @@ class Namespace(Protocol):
 
     def variables(self) -> Mapping[str, object]:
         """Return the user's variables by name, in the order of their definition."""
-        ...
 
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult | Awaitable[ToolResult]:
         """Run `code`; awaitable if the code awaits and this thread has a running loop.
 
         `outputs` collects the output in another form too.
         """
-        ...
 
     def bindings(self) -> Variables:
         """Return the dictionary in which code finds and binds names, private ones among them."""
-        ...
 
     def take_over(self, result: ToolResult, adoption: Adoption) -> ToolResult:
         """Bind and delete variables; return the result of the code that did, with these changes."""
@@ -77,15 +73,12 @@ class Namespace(Protocol):
 
     def show_page(self, bundle: PageBundle) -> None:
         """Show the page a bundle beside the card, if there is a page."""
-        ...
 
     def runs_as_written(self, code: str) -> bool:
         """Return whether what runs for `code` is what Python reads in it, from any thread."""
-        ...
 
     def as_python(self, code: str) -> str:
         """Return the Python that runs for `code`, from any thread."""
-        ...
 
 
 def take_snapshot(

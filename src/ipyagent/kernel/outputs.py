@@ -16,23 +16,12 @@ from dataclasses import replace
 from typing import Literal
 
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.displays import (
-    IN_CARDS,
-    NAMES_OF_OBJECTS,
-    NOT_RUN,
-    PageBundle,
-    as_image,
-    as_json,
-    describe_page_bundle,
-    explain_absence,
-    only_runs,
-    page_kind,
-    publishable,
-)
+from ipyagent.kernel import displays
+from ipyagent.kernel.displays import PageBundle
 from ipyagent.kernel.streams import DescriptorOutput
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema import Display, ImageContent, ToolResult
-from ipyagent.schema.results import distinct
+from ipyagent.schema.tables import distinct
 from ipyagent.values.describe import compact_value
 
 Channel = Literal["stdout", "stderr", "display"]
@@ -103,7 +92,7 @@ class Outputs:
 
     def __init__(self) -> None:
         self.clean: Callable[[JsonDict], JsonDict] = lambda data: data
-        self.find_kind: Callable[[JsonDict], str | None] = page_kind
+        self.find_kind: Callable[[JsonDict], str | None] = displays.page_kind
         """Names what only a page draws of a bundle."""
         self._reading = threading.RLock()
         self.descriptors = {
@@ -219,7 +208,7 @@ class Outputs:
     def publish(self, show: Callable[[PageBundle], None], *, only_widgets: bool = False) -> None:
         """Show the page each bundle that it has not got; widgets alone while the code runs."""
         for piece, page in self._pages():
-            is_final = page_kind(page.data) == "widget" and page.display_id is None
+            is_final = displays.page_kind(page.data) == "widget" and page.display_id is None
             if not piece.is_published and (is_final or not only_widgets):
                 piece.is_published = True
                 show(self._without_secrets(page))
@@ -292,25 +281,26 @@ class Outputs:
     ) -> Piece:
         kind = self.find_kind(bundle)
         if kind and self.place and len(self.displays) < MAX_DISPLAYS:
-            words = strip_escapes(describe_page_bundle(bundle, kind))
+            words = strip_escapes(displays.describe_page_bundle(bundle, kind))
             piece = Piece("display", words[:PIECE], display_id)
-            kept = {} if IN_CARDS & bundle.keys() else _rich_texts(bundle)
+            kept = {} if displays.IN_CARDS & bundle.keys() else _rich_texts(bundle)
             label = f"[{kind}, shown {self.place}]"
             piece.display = Display(data=kept | {"text/plain": label}, beside=True)
-            about = as_json({"json": metadata or {}})["json"]
-            piece.page = PageBundle(publishable(bundle, kind), about, display_id)
+            about = displays.as_json({"json": metadata or {}})["json"]
+            piece.page = PageBundle(displays.publishable(bundle, kind), about, display_id)
             return piece
         mime = next((mime for mime in _IMAGES if bundle.get(mime)), None)
-        image = as_image(bundle[mime]) if mime and len(self.images) < MAX_IMAGES else None
+        image = displays.as_image(bundle[mime]) if mime and len(self.images) < MAX_IMAGES else None
         words = _in_words(bundle, image, kind)
         if kind and image is None and (self.place or kind == "widget" or not words):
             full = f"[{kind}, not shown: there are {MAX_DISPLAYS} displays already]"
-            absence = full if self.place else explain_absence(kind)
+            absence = full if self.place else displays.explain_absence(kind)
             words = "\n".join(filter(None, [words, absence]))
         rich = _rich(bundle) if len(self.displays) < MAX_DISPLAYS else None
-        runs = "application/javascript" in bundle and not IN_CARDS & bundle.keys()
-        if image is None and (runs or (rich and only_runs(rich.data.get("text/html", "")))):
-            rich, words = None, "\n".join(filter(None, [words, NOT_RUN]))
+        runs = "application/javascript" in bundle and not displays.IN_CARDS & bundle.keys()
+        runs = runs or bool(rich and displays.only_runs(rich.data.get("text/html", "")))
+        if runs and image is None:
+            rich, words = None, "\n".join(filter(None, [words, displays.NOT_RUN]))
         piece = Piece("display", words[:PIECE], display_id)
         piece.image, piece.display = image, rich
         if isinstance(bundle, TableBundle) and len(self.frames) < MAX_TABLES:
@@ -383,7 +373,7 @@ def _in_words(bundle: JsonDict, image: ImageContent | None, kind: str | None) ->
         return f"[image, {image.width}×{image.height} pixels]"  # noqa: RUF001
     texts = (bundle.get(mime) for mime in ("text/plain", "text/markdown", "text/latex"))
     found = [_as_text(text) for text in texts if text]
-    words = next((text for text in found if not text.startswith(NAMES_OF_OBJECTS)), "")
+    words = next((text for text in found if not text.startswith(displays.NAMES_OF_OBJECTS)), "")
     words = words or next(iter(found), "")
     return words or (f"[{', '.join(map(str, bundle))}]" if bundle and not kind else "")
 
@@ -501,7 +491,7 @@ class CellOutputs(Outputs):
         """Replace the output with that display id; return False if there is none."""
         for output in self._outputs:
             if display_id is not None and output.get(_ID) == display_id:
-                output |= {"data": as_json(bundle), "metadata": metadata or {}}
+                output |= {"data": displays.as_json(bundle), "metadata": metadata or {}}
         return super().update(bundle, display_id, metadata)
 
     def _pages(self) -> list[tuple[Piece, PageBundle]]:
@@ -514,7 +504,7 @@ class CellOutputs(Outputs):
         self._room = CELL_ROOM
 
     def _keep_bundle(self, output: JsonDict, bundle: JsonDict, metadata: JsonDict | None) -> None:
-        data = as_json(bundle)
+        data = displays.as_json(bundle)
         self._keep(
             output | {"data": data, "metadata": metadata or {}},
             sum(len(value) if isinstance(value, str) else 1_000 for value in data.values()),

@@ -20,14 +20,8 @@ from ipyagent.errors import (
     ModelRefusedError,
     ModelUnavailableError,
 )
+from ipyagent.llm import service_error
 from ipyagent.llm.destinations import Destination, list_able
-from ipyagent.llm.service_error import (
-    EventTooLargeError,
-    ServiceError,
-    find_error,
-    reason_behind,
-    words_of,
-)
 from ipyagent.plaintext import ellipsize
 from ipyagent.providers import PROXY, is_too_long
 
@@ -227,14 +221,14 @@ def map_error(
     failure = _fault(chain, model, secret)
     if where is None or isinstance(failure, _OF_THE_MODEL) or failure.advised:
         return failure
-    if any(isinstance(each, EventTooLargeError) for each in chain):
+    if any(isinstance(each, service_error.EventTooLargeError) for each in chain):
         return add_advice(failure, where, model, _IN_TROUBLE)
     trouble: Trouble = "tools" if _lacks_tools(chain) else trouble_of(chain)
     status = 0 if trouble in _NO_ANSWER or _is_unreached(chain) else _status(chain)
     is_refused = isinstance(failure, ModelRefusedError)
     if is_refused and _ACCOUNT.search(f"{failure}"):
         status = 402
-    elif not status and any(isinstance(each, ServiceError) for each in chain):
+    elif not status and any(isinstance(each, service_error.ServiceError) for each in chain):
         status = 400 if is_refused else _IN_TROUBLE
     if trouble == "redirects":
         failure = ModelRefusedError(f"{model} could not be reached: too many redirects.")
@@ -262,10 +256,10 @@ def add_advice(
 def _fault(chain: list[BaseException], model: str, secret: str | None) -> ModelError:
     error, bodies = chain[0], _bodies(chain)
     for each in chain:
-        if isinstance(each, EventTooLargeError):
+        if isinstance(each, service_error.EventTooLargeError):
             return ModelRefusedError(f"{model} was ended: {each}.")
     cause = getattr(error, "original_exception", None) or error
-    behind = dict.fromkeys(filter(None, map(reason_behind, bodies)))
+    behind = dict.fromkeys(filter(None, map(service_error.reason_behind, bodies)))
     text = ": ".join([readable(cause, secret), *(_shorten(each, secret) for each in behind)])
     if "repeating the same chunk" in text:
         return ModelRefusedError(f"{model} kept repeating itself and was stopped. {text}")
@@ -280,7 +274,7 @@ def _fault(chain: list[BaseException], model: str, secret: str | None) -> ModelE
         return _without_address(f"{model} needs a package that is not installed: {text}")
     if _MALFORMED_CALL.search(f"{error} {bodies}"):
         failure = MalformedCallError(f"{model} wrote a call that could not be read: {text}")
-        written = (find_error(body) for body in bodies if isinstance(body, dict))
+        written = (service_error.find_error(body) for body in bodies if isinstance(body, dict))
         calls = [str(each.get("failed_generation") or "") for each in written if each]
         return failure.advise(ellipsize(hide_keys("".join(calls), secret), MAX_CHARS))
     status = _status(chain)
@@ -290,7 +284,7 @@ def _fault(chain: list[BaseException], model: str, secret: str | None) -> ModelE
     if lacks_tools or (400 <= status < 500 and status not in TRANSIENT):
         how = CANNOT if lacks_tools else "refused the request"
         return ModelRefusedError(f"{model} {how} ({status}): {text}")
-    if not status and isinstance(cause, ServiceError) and _is_final(cause):
+    if not status and isinstance(cause, service_error.ServiceError) and _is_final(cause):
         return ModelRefusedError(f"{model} gave no answer: {text}")
     for pattern, plain in _PLAIN.items():
         if pattern.search(text):
@@ -308,7 +302,7 @@ def _lacks_tools(chain: list[BaseException]) -> bool:
     return _status(chain) >= 400 and bool(_NO_TOOLS.search(f"{chain[0]} {_bodies(chain)}"))
 
 
-def _is_final(error: ServiceError) -> bool:
+def _is_final(error: service_error.ServiceError) -> bool:
     """Return whether an error without a status will come again."""
     text = f"{error.message} {error.body}"
     return bool(_FINAL.search(text)) or (error.is_whole and not _PASSING.search(text))
@@ -385,19 +379,19 @@ def _bodies(chain: list[BaseException]) -> list[object]:
 def _status(chain: list[BaseException]) -> int:
     """Return the HTTP status; an error in mid-stream has only what its body says."""
     codes = [getattr(chain[0], "status_code", None)]
-    if _is_mid_stream(chain[0]) and not isinstance(chain[0], ServiceError):
+    if _is_mid_stream(chain[0]) and not isinstance(chain[0], service_error.ServiceError):
         codes = [body.get("code") for body in _bodies(chain) if isinstance(body, dict)]
     return next((code for code in codes if isinstance(code, int) and 100 <= code < 1000), 0)
 
 
 def _is_mid_stream(error: BaseException) -> bool:
-    is_ours = isinstance(error, ServiceError) and error.is_mid_stream
+    is_ours = isinstance(error, service_error.ServiceError) and error.is_mid_stream
     return is_ours or type(error).__name__ == "MidStreamFallbackError"
 
 
 def _headers(error: BaseException) -> Mapping[str, str]:
     """Return the response's headers: LiteLLM keeps them beside the response it makes up."""
-    if isinstance(error, ServiceError):
+    if isinstance(error, service_error.ServiceError):
         return error.headers
     headers = getattr(error, "litellm_response_headers", None)
     return headers or getattr(getattr(error, "response", None), "headers", None) or {}
@@ -410,6 +404,6 @@ def _message_in_json(text: str) -> str:
         return text
     try:
         body, _ = json.JSONDecoder().raw_decode(text, start)
-        return words_of(find_error(body)) or text
+        return service_error.words_of(service_error.find_error(body)) or text
     except (ValueError, RecursionError):
         return text

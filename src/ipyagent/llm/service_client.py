@@ -10,13 +10,8 @@ from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import quote, urlsplit
 
+from ipyagent import errors
 from ipyagent.config import LLMConfig
-from ipyagent.errors import (
-    HistoryRefusedError,
-    ModelError,
-    ModelRefusedError,
-    ModelUnavailableError,
-)
 from ipyagent.json_types import JsonDict, well_formed
 from ipyagent.llm import modelmap, start_environ
 from ipyagent.llm.client import ModelRequest, ModelSize
@@ -138,7 +133,7 @@ class ServiceClient:
 
     def _leave_out(
         self, error: Exception, request: ModelRequest, items: list[JsonDict], where: Destination
-    ) -> HistoryRefusedError | None:
+    ) -> errors.HistoryRefusedError | None:
         """Leave out what an error names of a request, as it was sent; None if nothing."""
         text = f"{error} {getattr(error, 'body', '')}"
         words, refused = find_refused(text, items)
@@ -153,7 +148,7 @@ class ServiceClient:
             self._refused_tools += tools
         else:
             self._refused |= refused
-        return HistoryRefusedError(
+        return errors.HistoryRefusedError(
             f"{self.model} refused {words}, left out if that helps: {readable(error, where.key)}"
         )
 
@@ -176,17 +171,17 @@ class ServiceClient:
         start = start_environ() if self._start is None else self._start
         return destination(provider, self._config, self._environ, start)
 
-    def _explain(self, error: Exception, where: Destination) -> ModelError:
+    def _explain(self, error: Exception, where: Destination) -> errors.ModelError:
         """Return the error to raise instead of `error`, once that is not handled any more.
 
         Raised while it is handled, it would hold it, and that may hold the request and its key.
         """
-        if isinstance(error, ModelError):
-            status = NOT_FOUND if isinstance(error, ModelRefusedError) else 0
+        if isinstance(error, errors.ModelError):
+            status = NOT_FOUND if isinstance(error, errors.ModelRefusedError) else 0
             return add_advice(error, where, self.model, status)
         if isinstance(error, TimeoutError):
             seconds = f"{self._config.timeout:g} s"
-            failure = ModelUnavailableError(f"{self.model}: no answer for {seconds}.")
+            failure = errors.ModelUnavailableError(f"{self.model}: no answer for {seconds}.")
             return add_advice(failure, where, self.model, 0, "timeout")
         return map_error(error, self.model, where.key, where)
 

@@ -14,23 +14,10 @@ from typing import TypeVar
 
 from pydantic_core import from_json
 
+from ipyagent import schema
 from ipyagent.errors import ModelRefusedError
 from ipyagent.json_types import JsonDict, parse_arguments, well_formed
 from ipyagent.plaintext import ellipsize
-from ipyagent.schema import (
-    Block,
-    ImageContent,
-    Message,
-    OpaqueContent,
-    Role,
-    StreamChunk,
-    TextContent,
-    ThinkingContent,
-    TokenUsage,
-    ToolCall,
-    ToolDefinition,
-    ToolResultContent,
-)
 
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 _BAD_START = re.compile(r"^(?=[^a-zA-Z_])")  # Gemini
@@ -63,7 +50,7 @@ _EMPTY: tuple[object, ...] = ({}, None, "")
 CUT = "the reply was cut at the model's length limit"
 
 
-def to_openai(messages: Iterable[Message], *, vision: bool) -> list[JsonDict]:
+def to_openai(messages: Iterable[schema.Message], *, vision: bool) -> list[JsonDict]:
     """Return the conversation in OpenAI's chat format; equal messages give equal bytes.
 
     Consecutive user messages become one: many chat templates insist on taking turns. Blocks of
@@ -73,51 +60,53 @@ def to_openai(messages: Iterable[Message], *, vision: bool) -> list[JsonDict]:
     spoken = filter(is_sent, messages)
     wired: list[JsonDict] = []
     for role, turn in groupby(spoken, key=lambda message: message.role):
-        if role is Role.USER:
+        if role is schema.Role.USER:
             wired += _user(chain.from_iterable(message.content for message in turn), vision)
-        elif role is Role.ASSISTANT:
+        elif role is schema.Role.ASSISTANT:
             wired += map(_assistant, turn)
         else:
             wired += ({"role": "system", "content": well_formed(m.text)} for m in turn)
     return wired
 
 
-def is_sent(message: Message) -> bool:
+def is_sent(message: schema.Message) -> bool:
     """Return whether a model is sent the message: an answer without words or calls is left out."""
-    return bool(message.role is not Role.ASSISTANT or message.text.strip() or message.tool_calls)
+    return bool(
+        message.role is not schema.Role.ASSISTANT or message.text.strip() or message.tool_calls
+    )
 
 
-def own_thoughts(messages: Iterable[Message], maker: str) -> Iterator[Message]:
+def own_thoughts(messages: Iterable[schema.Message], maker: str) -> Iterator[schema.Message]:
     """Yield the messages without what others than `maker` signed or encrypted.
 
     Services refuse it. The thoughts that can be read stay.
     """
     for message in messages:
-        if message.role is not Role.ASSISTANT or message.maker == maker:
+        if message.role is not schema.Role.ASSISTANT or message.maker == maker:
             yield message
         else:
             blocks = tuple(map(_without_signatures, message.content))
             yield message.model_copy(update={"content": blocks})
 
 
-def _without_signatures(block: Block) -> Block:
+def _without_signatures(block: schema.Block) -> schema.Block:
     match block:
-        case ThinkingContent():
-            return ThinkingContent(thinking=block.thinking)
-        case ToolCall(thought_signature=str()):
+        case schema.ThinkingContent():
+            return schema.ThinkingContent(thinking=block.thinking)
+        case schema.ToolCall(thought_signature=str()):
             return block.model_copy(update={"thought_signature": None})
     return block
 
 
-def tools_to_openai(definitions: Iterable[ToolDefinition]) -> list[JsonDict]:
+def tools_to_openai(definitions: Iterable[schema.ToolDefinition]) -> list[JsonDict]:
     """Return the tools in OpenAI's function format."""
     return [definition.to_openai() for definition in definitions]
 
 
-def _assistant(message: Message) -> JsonDict:
+def _assistant(message: schema.Message) -> JsonDict:
     text = well_formed(message.text) if message.text.strip() else None
     wired: JsonDict = {"role": "assistant", "content": text}
-    thoughts = [block for block in message.content if isinstance(block, ThinkingContent)]
+    thoughts = [block for block in message.content if isinstance(block, schema.ThinkingContent)]
     if verifiable := [each.to_anthropic() for each in thoughts if _is_verifiable(each)]:
         wired["thinking_blocks"] = verifiable
     if message.tool_calls:
@@ -133,12 +122,12 @@ def legal_name(name: str) -> str:
     return _BAD_START.sub("_", _NOT_IN_NAMES.sub("_", name))[:_LONGEST_NAME]
 
 
-def _is_verifiable(thought: ThinkingContent) -> bool:
+def _is_verifiable(thought: schema.ThinkingContent) -> bool:
     """Return whether its provider can verify it; those that sign refuse unsigned thinking."""
     return bool(thought.signature or (thought.encrypted_content and not thought.id))
 
 
-def _call(call: ToolCall) -> JsonDict:
+def _call(call: schema.ToolCall) -> JsonDict:
     arguments = json.dumps(
         call.arguments, ensure_ascii=False, sort_keys=True, separators=(",", ":")
     )
@@ -149,22 +138,24 @@ def _call(call: ToolCall) -> JsonDict:
     return wired
 
 
-def _user(blocks: Iterable[Block], vision: bool) -> Iterator[JsonDict]:
+def _user(blocks: Iterable[schema.Block], vision: bool) -> Iterator[JsonDict]:
     """Yield tool results first, each a message; then the rest, and the results' images."""
     parts: list[JsonDict] = []
     for block in blocks:
         match block:
-            case ToolResultContent():
+            case schema.ToolResultContent():
                 yield {
                     "role": "tool",
                     "tool_call_id": block.tool_use_id,
                     "content": _result_text(block, vision),
                 }
                 if vision:
-                    parts += [b.to_openai() for b in block.content if isinstance(b, ImageContent)]
-            case TextContent(text=text):
+                    parts += [
+                        b.to_openai() for b in block.content if isinstance(b, schema.ImageContent)
+                    ]
+            case schema.TextContent(text=text):
                 parts.append({"type": "text", "text": well_formed(text)})
-            case ImageContent():
+            case schema.ImageContent():
                 note = {"type": "text", "text": describe_image(block, vision=False)}
                 parts.append(block.to_openai() if vision else note)
     if all(part["type"] == "text" for part in parts):
@@ -174,20 +165,20 @@ def _user(blocks: Iterable[Block], vision: bool) -> Iterator[JsonDict]:
         yield {"role": "user", "content": parts}
 
 
-def _result_text(result: ToolResultContent, vision: bool) -> str:
+def _result_text(result: schema.ToolResultContent, vision: bool) -> str:
     lines = (
         describe_image(block, vision)
-        if isinstance(block, ImageContent)
+        if isinstance(block, schema.ImageContent)
         else well_formed(block.text)
         for block in result.content
-        if not isinstance(block, OpaqueContent)
+        if not isinstance(block, schema.OpaqueContent)
     )
     text = "\n".join(lines)
     text = text if text.strip() else "(no output)"
     return f"Error: {text}" if result.is_error and not text.startswith("Error") else text
 
 
-def describe_image(image: ImageContent, vision: bool) -> str:
+def describe_image(image: schema.ImageContent, vision: bool) -> str:
     """Return the words that stand for an image where none can be."""
     size = f" {image.width}×{image.height}" if image.width and image.height else ""  # noqa: RUF001
     if vision:
@@ -233,7 +224,7 @@ class ReplyBuilder:
 
     def __init__(self, prefix: str = "call_1") -> None:
         self.finish_reason: str | None = None
-        self.usage = TokenUsage()
+        self.usage = schema.NO_TOKENS
         self.cost_usd: float | None = None
         self.maker: str | None = None
         self._prefix = prefix
@@ -245,7 +236,7 @@ class ReplyBuilder:
         self._written: _Call | None = None
         """The call to which the last piece belongs."""
 
-    def add(self, chunk: StreamChunk) -> None:
+    def add(self, chunk: schema.StreamChunk) -> None:
         """Add the next chunk."""
         match chunk.type:
             case "content":
@@ -276,11 +267,11 @@ class ReplyBuilder:
         place = sum(isinstance(each, _Call) for each in self._blocks)
         return place, well_formed(call.name), found if isinstance(found, dict) else {}
 
-    def message(self) -> Message | None:
+    def message(self) -> schema.Message | None:
         """Return the reply so far, its blocks in their order; None if it is empty."""
         joined = self._join_calls()
         calls = self._tool_calls([each for each in joined if isinstance(each, _Call)])
-        blocks: list[Block] = []
+        blocks: list[schema.Block] = []
         for each in joined:
             match each:
                 case _Text() if text := well_formed("".join(each.pieces)):
@@ -290,9 +281,9 @@ class ReplyBuilder:
                 case _Call() if call := next(calls):
                     blocks.append(call)
         content = tuple(blocks)
-        if not any(not isinstance(b, TextContent) or b.text.strip() for b in content):
+        if not any(not isinstance(b, schema.TextContent) or b.text.strip() for b in content):
             return None
-        return Message(role=Role.ASSISTANT, content=content, maker=self.maker)
+        return schema.Message(role=schema.Role.ASSISTANT, content=content, maker=self.maker)
 
     def _begin(self, block: _AnyBlock) -> _AnyBlock:
         """Add a block; raises ModelRefusedError for one more than a reply may have."""
@@ -307,7 +298,7 @@ class ReplyBuilder:
             last = self._begin(_Text())
         last.pieces.append(text)
 
-    def _add_thinking(self, chunk: StreamChunk) -> None:
+    def _add_thinking(self, chunk: schema.StreamChunk) -> None:
         """Add thinking: a signature ends its block, encrypted thinking is a block of its own."""
         encrypted, last = chunk.name == "encrypted", self._thinking
         if (
@@ -325,7 +316,7 @@ class ReplyBuilder:
         else:
             last.text.append(chunk.data)
 
-    def _add_call(self, chunk: StreamChunk) -> None:
+    def _add_call(self, chunk: schema.StreamChunk) -> None:
         """Add a piece of a call: that of its id, or the last of its index."""
         call = self._at.get(chunk.id or chunk.index) or self._at.get(chunk.index)
         if not (chunk.id or chunk.name):
@@ -361,7 +352,7 @@ class ReplyBuilder:
                 joined.append(replace(each, arguments=[*each.arguments]))
         return joined
 
-    def _tool_calls(self, made: list[_Call]) -> Iterator[ToolCall | None]:
+    def _tool_calls(self, made: list[_Call]) -> Iterator[schema.ToolCall | None]:
         """Yield the calls; None for one that came before, with the same id."""
         used_ids, seen = {call.id for call in made}, set[str]()
         for number, call in enumerate(made, start=1):
@@ -380,7 +371,7 @@ class ReplyBuilder:
                 name = ellipsize(name, MAX_NAME)
             if self.finish_reason == "length":
                 problem = CUT
-            yield ToolCall(
+            yield schema.ToolCall(
                 id=well_formed(own) or _free(f"{self._prefix}_{number}", used_ids),
                 name=name,
                 arguments=arguments,
@@ -389,8 +380,8 @@ class ReplyBuilder:
             )
 
 
-def _thought(block: _Thinking) -> ThinkingContent:
-    return ThinkingContent(
+def _thought(block: _Thinking) -> schema.ThinkingContent:
+    return schema.ThinkingContent(
         thinking=well_formed("".join(block.text)),
         signature=well_formed(block.signature),
         encrypted_content=well_formed(block.encrypted),
@@ -398,7 +389,7 @@ def _thought(block: _Thinking) -> ThinkingContent:
     )
 
 
-def _begins_another(chunk: StreamChunk, call: _Call) -> bool:
+def _begins_another(chunk: schema.StreamChunk, call: _Call) -> bool:
     """Return whether the chunk starts a new call with a used index: some servers count badly.
 
     A name alone does so only after whole arguments: others send it in pieces, or with each piece.
@@ -461,7 +452,7 @@ def _last_object(pieces: list[str]) -> str:
     return rest if value in _EMPTY else text
 
 
-def _split_thought(text: str) -> Iterator[Block]:
+def _split_thought(text: str) -> Iterator[schema.Block]:
     """Yield a text, without the thought that ends in a tag which never began.
 
     The opening tag of such a thought is in the prompt of many models.
@@ -472,11 +463,11 @@ def _split_thought(text: str) -> Iterator[Block]:
             thought = thought[begin.end() :]
         if not _BEGIN_OF_THOUGHT.search(thought) and thought.count("`") % 2 == 0:
             if thought.strip():
-                yield ThinkingContent(thinking=thought.strip())
+                yield schema.ThinkingContent(thinking=thought.strip())
             text = text[end.end() :]
     text = _BEGIN_OF_ANSWER.sub("", text)
     if text := text[:-_TAIL] + _ENDS_OF_TURN.sub("", text[-_TAIL:]):
-        yield TextContent(text=text)
+        yield schema.TextContent(text=text)
 
 
 def _free(name: str, used_ids: set[str]) -> str:

@@ -1,7 +1,12 @@
-"""The registration of `%%agent` and `%agent`. Their code is imported when first used.
+"""The registration of `%%agent` and `%agent`, and the entry of their cells.
+
+What runs a cell is imported in the background. Failures before there is a run end in one clear
+line; if ipyagent's own modules cannot be imported, it names what to install. The state is in
+`shell.meta`, which IPython leaves to extensions, by its class, so that modules that are imported
+again find nothing.
 
 A magic cannot await, so input transformers turn an `%%agent` cell, and an `%agent` line that is a
-prompt, into an awaited call of `magic.entry.run`, before IPython turns it into a call of the magic.
+prompt, into an awaited call of `run`, before IPython turns it into a call of the magic.
 This leaves the kernel's loop free for clicks. Where a cell cannot await (inside `%%time`, a direct
 `run_cell_magic`, `%autoawait off`, an indented line), the plain magic blocks instead.
 
@@ -11,26 +16,43 @@ prompt is prose, and Python's names, magics and files would only be in the way.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
-from collections.abc import Callable, Sequence
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any, NoReturn
 
 from IPython.core.completer import CompletionContext, SimpleMatcherResult, context_matcher
+from IPython.core.getipython import get_ipython
 from IPython.core.inputtransformer2 import EscapedCommand, HelpEnd
 from IPython.core.magic import no_var_expand
 
-from ipyagent import llm, telemetry
+from ipyagent import errors, llm, telemetry
 from ipyagent.agent import session
-from ipyagent.errors import InstallationError
+from ipyagent.imports import working_folder
+from ipyagent.kernel.drivers import STOPPED, Cell, stoppable
 from ipyagent.kernel.pages import Pages
-from ipyagent.kernel.shell import Shell, kernel_of
-from ipyagent.magic import entry
-from ipyagent.magic.entry import ShellState, import_or_explain
+from ipyagent.kernel.shell import CellNotes, Shell, kernel_of
 from ipyagent.ui import register_formatters
 
 log = logging.getLogger("ipyagent")
+
+NOT_LOADED = (
+    "the extension is not loaded any more: ipyagent's modules were taken out of sys.modules. "
+    "`%reload_ext ipyagent` loads them again; restarting the kernel does as well"
+)
+
+NO_FOLDER = (
+    "the folder that this kernel works in is not there any more. Make it again, or go to another "
+    "one with `%cd FOLDER`, and run this cell again"
+)
 
 # Below magics too that run the rest of their cell as a cell.
 _CELL = re.compile(r"\s*(?:%%(?:time|capture|prun)(?!\w)[^\n]*\n\s*)*%%agent(?!\S)")
@@ -87,7 +109,7 @@ def _place(context: CompletionContext) -> tuple[str, str] | None:
 
 
 _MAGIC = "get_ipython().run_line_magic('agent', "
-_AWAIT = "await __import__('ipyagent.magic.entry', fromlist=['run']).run("
+_AWAIT = "await __import__('ipyagent.magic', fromlist=['run']).run("
 
 
 def _make_line_transformer(can_await: Callable[[], bool]) -> type[EscapedCommand]:
@@ -114,15 +136,33 @@ def _make_line_transformer(can_await: Callable[[], bool]) -> type[EscapedCommand
 def _is_prompt(line: str) -> bool:
     try:
         return bool(import_or_explain("ipyagent.magic.commands").is_prompt(line))
-    except InstallationError:  # the magic reports it
+    except errors.InstallationError:  # the magic reports it
         return False
 
 
-class Extension(ShellState):
-    """The parts that loading adds to a shell, and unloading removes."""
+class Extension:
+    """The parts that loading adds to a shell, and unloading removes, and what its cells use."""
 
     _depth = 0
     _has_lock = False
+    imported: Future[None]
+    """The import of what cells need, in the background."""
+
+    def __init__(self, shell: Shell) -> None:
+        self.shell = shell
+        self.folder = working_folder()
+        self.notes = CellNotes(shell)
+        """The notes of what the user's own cells changed."""
+        self.cell_lock = threading.Lock()
+        """Held while a cell is running, and while a page's request needs the variables."""
+
+    @property
+    def home(self) -> Path:
+        """The folder in which the kernel was when the extension was loaded."""
+        self.folder = self.folder or working_folder()
+        if self.folder is None:
+            raise errors.ConfigError(NO_FOLDER)
+        return self.folder
 
     def add(self) -> None:
         """Register magics, transformer and completion, and start to import their dependencies."""
@@ -141,7 +181,7 @@ class Extension(ShellState):
             pages = Pages(lambda *message: _notebook().desk.on_message(*message))
             self.shell.meta[Pages] = pages
             pages.open(kernel)
-        self.imported = entry.import_in_background(self.folder)
+        self.imported = import_in_background(self.folder)
 
     def remove(self) -> None:
         """Undo `add`."""
@@ -203,14 +243,14 @@ class Extension(ShellState):
 
 def load(shell: Shell) -> None:
     """Add `%%agent` and `%agent` to a shell; loading twice changes nothing."""
-    if ShellState not in shell.meta:
-        shell.meta[ShellState] = extension = Extension(shell)
+    if Extension not in shell.meta:
+        shell.meta[Extension] = extension = Extension(shell)
         extension.add()
 
 
 def unload(shell: Shell) -> None:
     """Remove them again."""
-    if extension := shell.meta.pop(ShellState, None):
+    if extension := shell.meta.pop(Extension, None):
         extension.remove()
 
 
@@ -218,9 +258,9 @@ def unload(shell: Shell) -> None:
 def _agent(line: str, cell: str | None = None) -> None:
     """Run an agent in this kernel: `%%agent [options]` and a prompt; `%agent` for help."""
     if cell is not None or _is_prompt(line):
-        entry.run_blocking(line, cell or "")
+        run_blocking(line, cell or "")
     else:
-        with entry.explaining():
+        with explaining():
             import_or_explain("ipyagent.magic.commands").run(line)
 
 
@@ -228,3 +268,116 @@ def _notebook() -> Any:
     from ipyagent.magic.notebook import notebook  # loading does not wait for it
 
     return notebook()
+
+
+def state_of(shell: Shell) -> Extension:
+    """Return the state of the extension in a shell; raises ConfigError if it is not loaded."""
+    state: Extension | None = shell.meta.get(Extension)
+    if state is None:
+        raise errors.ConfigError(NOT_LOADED)
+    return state
+
+
+def import_or_explain(name: str) -> ModuleType:
+    """Import one of ipyagent's modules; raises InstallationError naming the missing package."""
+    try:
+        return import_module(name)
+    except Exception as error:
+        raise errors.InstallationError(explain(error)) from None
+
+
+def explain(error: BaseException) -> str:
+    """Explain why an import failed, and what to install."""
+    summary = f"ipyagent cannot be used: {type(error).__name__}: {' '.join(str(error).split())}."
+    if errors.lacks_descriptors(error):
+        return f"{summary} {errors.descriptor_advice()} If that does not help, restart the kernel."
+    package = None
+    with suppress(OSError, ImportError):  # the packages' own descriptions cannot be read
+        package = _at_fault(error)
+    packages = f"{package} ipyagent" if package else "ipyagent"
+    return f"{summary} Run `%pip install --upgrade {packages}` and restart the kernel."
+
+
+def _at_fault(error: BaseException) -> str | None:
+    """Return the distribution that could not be imported, or in which the import failed."""
+    from importlib import metadata
+
+    names = [name] if (name := getattr(error, "name", None)) else []
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    for file in reversed(files):
+        _, within, path = file.partition("site-packages/")
+        if within:
+            names.append(path.partition("/")[0].removesuffix(".py"))
+    distributions = metadata.packages_distributions()
+    for name in names:
+        top = name.partition(".")[0]
+        if top != "ipyagent" and top in distributions:
+            return distributions[top][0]
+    return None
+
+
+def import_in_background(home: Path | None) -> Future[None]:
+    """Start to import what cells need; the first cell meets a failure again and reports it."""
+    imported: Future[None] = Future()
+    threading.Thread(
+        target=_import_all, args=(imported, home), name="ipyagent-import", daemon=True
+    ).start()
+    return imported
+
+
+async def run(line: str, text: str = "") -> None:
+    """Run an `%%agent` cell, or the prompt of a line, awaiting it: clicks can arrive."""
+    cell, task = Cell(), asyncio.current_task()
+    try:
+        with explaining(), stoppable(cell):
+            await _wait_for_import(cell)
+            await import_or_explain("ipyagent.magic.cells").run(cell, line, text)
+    except asyncio.CancelledError:
+        # An interrupt that came before this cell's own handler was in force.
+        if task is not None:
+            task.uncancel()
+        raise errors.AgentInterrupted(STOPPED) from None
+
+
+def run_blocking(line: str, text: str) -> None:
+    """Run the same where a cell cannot await."""
+    cell = Cell()
+    with explaining(), stoppable(cell):
+        with cell.interrupt.raising():
+            state_of(get_ipython()).imported.result()
+        import_or_explain("ipyagent.magic.cells").run_blocking(cell, line, text)
+
+
+@contextmanager
+def explaining() -> Iterator[None]:
+    """Turn a failure for want of descriptors into an error that is shown in one line."""
+    try:
+        yield
+    except errors.AgentError:
+        raise
+    except Exception as error:
+        if not errors.lacks_descriptors(error):
+            raise
+        raise errors.AgentError(errors.describe_error(error)) from None
+
+
+async def _wait_for_import(cell: Cell) -> None:
+    importing, task = state_of(get_ipython()).imported, asyncio.current_task()
+    if importing.done() or task is None:
+        return
+    cancel, loop = task.cancel, asyncio.get_running_loop()
+    cell.interrupt.on_stop = lambda: loop.call_soon_threadsafe(cancel)
+    await asyncio.shield(asyncio.wrap_future(importing))
+
+
+def _import_all(imported: Future[None], home: Path | None) -> None:
+    """Import in the order of need; LiteLLM, if the model needs it, takes seconds."""
+    # A traceback of this thread would appear in the cell that happens to run.
+    with suppress(Exception):
+        try:
+            import_or_explain("ipyagent.magic.cells")
+            import_or_explain("ipyagent.ui.card")
+        finally:
+            imported.set_result(None)
+        import_or_explain("ipyagent.magic.completions")
+        import_or_explain("ipyagent.magic.notebook_settings").NotebookSettings(home).prepare_model()

@@ -8,18 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
+from ipyagent import errors
 from ipyagent.agent.answers import AnswerType
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.agent.plan_runner import WAITING_NOTICE
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.signs import find_decision
-from ipyagent.errors import (
-    AgentError,
-    AgentInterrupted,
-    AgentStopped,
-    ConfigError,
-    RunFailedError,
-)
 from ipyagent.kernel.drivers import Cell, comm_status, drive_async, drive_sync, stoppable
 from ipyagent.kernel.shell import Frontend, Surface, detect, running_shell
 from ipyagent.llm.client import Client
@@ -44,7 +38,7 @@ async def run(cell: Cell, line: str, text: str) -> None:
                 run = await drive_async(cell, job.engine)
             hold.keep_for_background(cell, run)
             job.finish(run)
-    except AgentError as error:
+    except errors.AgentError as error:
         _refuse(line, text, error)
 
 
@@ -57,7 +51,7 @@ def run_blocking(cell: Cell, line: str, text: str) -> None:
                 run = drive_sync(cell, job.engine)
             hold.keep_for_background(cell, run)
             job.finish(run)
-    except AgentError as error:
+    except errors.AgentError as error:
         _refuse(line, text, error)
 
 
@@ -79,10 +73,10 @@ class _Job:
         """Leave it to the card to say that the run was stopped, if somebody sees it."""
         try:
             yield
-        except AgentInterrupted as stop:
+        except errors.AgentInterrupted as stop:
             run = next(reversed(self.session.runs), None)
             if self.is_watched and run and run.status is RunStatus.CANCELLED:
-                raise AgentStopped(*stop.args) from None
+                raise errors.AgentStopped(*stop.args) from None
             raise
 
     def finish(self, run: Run) -> None:
@@ -94,7 +88,7 @@ class _Job:
             print(json.dumps(run.to_output_dict(), ensure_ascii=False, indent=2))  # noqa: T201
         if self.options.raises or (run.replayed and self.raises_differences):
             if run.status is RunStatus.DRAFT:
-                raise RunFailedError(WAITING_NOTICE.format(plan_id=run.plan_id))
+                raise errors.RunFailedError(WAITING_NOTICE.format(plan_id=run.plan_id))
             run.raise_for_outcome()
 
 
@@ -118,7 +112,7 @@ def _prepare_job(cell: Cell, hold: Hold, line: str, text: str) -> _Job:
     plan = options.plan or settings.config.agent.plan
     if options.background:
         if decision is None and not plan:
-            raise ConfigError("%%agent: --background is for plans: add --plan")
+            raise errors.ConfigError("%%agent: --background is for plans: add --plan")
         check_background(frontend)
     news = [*book.sessions.take_news()]
     is_fresh = book.pages is not None and book.pages.take_fresh(frontend.cell_id)
@@ -187,7 +181,7 @@ def _rewind(book: Notebook, hold: Hold, session: Session, cell_id: str | None) -
     if changed := undo.run(dry_run=True).changed:
         branch = f"branch {handle(start[-1])}" if start else "new"
         command = f"`%agent session {branch}`"
-        raise ConfigError(CHANGED.format(changed="\n".join(changed), command=command))
+        raise errors.ConfigError(CHANGED.format(changed="\n".join(changed), command=command))
     book.sessions.use(book.sessions.all.add(session.continue_from(start)))
     book.environment.remarks.clear()  # about runs that the model no longer knows
     if not runs:  # an edited step began this session
@@ -204,9 +198,9 @@ def _rewind(book: Notebook, hold: Hold, session: Session, cell_id: str | None) -
             yield f"{title}: {'; '.join(limit_lines(lines, NAMED))}"
 
 
-def _refuse(line: str, text: str, error: AgentError) -> None:
+def _refuse(line: str, text: str, error: errors.AgentError) -> None:
     """Show why the cell failed; raise only if the cell asks for that."""
-    if isinstance(error, RunFailedError) or "--raise" in line.split():
+    if isinstance(error, errors.RunFailedError) or "--raise" in line.split():
         raise error
     run = failed_run(text.strip() or line, error)
     runtime().last_run = run
@@ -250,7 +244,7 @@ def stop_plan(_book: object, _rest: str) -> str:
     """stop the plan that runs in the background"""
     behind = runtime().run_lock.background
     if behind is None:
-        raise ConfigError(
+        raise errors.ConfigError(
             "no plan runs in the background; what runs in a cell is stopped there, or by "
             "interrupting the kernel"
         )
@@ -261,12 +255,12 @@ def stop_plan(_book: object, _rest: str) -> str:
 def check_background(frontend: Frontend) -> None:
     """Raise ConfigError if nobody would see a plan that runs in the background."""
     if frontend.surface is Surface.TERMINAL:
-        raise ConfigError(
+        raise errors.ConfigError(
             "--background needs a notebook: in a terminal its progress would be printed between "
             "your lines. Leave it out, and the plan runs here"
         )
     if not frontend.can_input:
-        raise ConfigError(
+        raise errors.ConfigError(
             "--background needs somebody at the notebook: run from its first cell to its last, as "
             "by nbconvert, the kernel would end in the middle of the plan. Leave it out, and the "
             "plan runs in its cell"
@@ -286,7 +280,7 @@ def approve(book: Notebook, rest: str) -> str:
 def say(book: Notebook, rest: str) -> str:
     """tell the run that is on something; the model reads it with its next request"""
     if not rest:
-        raise ConfigError("usage: %agent say TEXT")
+        raise errors.ConfigError("usage: %agent say TEXT")
     book.environment.approvals.steering.say(rest)
     return "the model reads it with its next request"
 
@@ -301,17 +295,19 @@ def _decide(book: Notebook, reference: str, answer: Answer, *, background: bool 
     approvals = book.environment.approvals
     pending = {approval.id: approval for approval in approvals.pending()}
     if not reference and len(pending) > 1:
-        raise ConfigError(f"several calls wait: {', '.join(pending)}; name one")
+        raise errors.ConfigError(f"several calls wait: {', '.join(pending)}; name one")
     reference = reference or next(iter(pending), "")
     named = approvals.get(reference)
     if named is None:
         return _decide_on_plan(book, reference, answer, background=background)
     if background and isinstance(named.subject, ToolExecution):
-        raise ConfigError(f"{reference} is a call; only plans run in the background")
+        raise errors.ConfigError(f"{reference} is a call; only plans run in the background")
     if answer.decision is Decision.APPROVED and _is_question(named):
-        raise ConfigError(f"{reference} is a question: answer it in its cell, or `%agent deny` it")
+        raise errors.ConfigError(
+            f"{reference} is a question: answer it in its cell, or `%agent deny` it"
+        )
     if not approvals.decide(reference, answer):
-        raise ConfigError(_late_decision(named))
+        raise errors.ConfigError(_late_decision(named))
     return f"{reference}: {answer.decision}"
 
 
@@ -320,7 +316,7 @@ def _decide_on_plan(
 ) -> str:
     session, settings = book.sessions.get(), book.settings.config
     if not reference and session.waiting_plan_id is None:
-        raise ConfigError("there is no pending plan, and no call waits for an approval")
+        raise errors.ConfigError("there is no pending plan, and no call waits for an approval")
 
     def prepare(cell: Cell) -> RunFunction:
         environment = book.environment

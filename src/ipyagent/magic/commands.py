@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ipyagent import config
-from ipyagent.agent.expectations import suggest
+from ipyagent.agent.answers import suggest
 from ipyagent.agent.policy import FolderPermissions
 from ipyagent.agent.session.session import Session
 from ipyagent.atomic_files import find_network_drive
@@ -19,8 +19,7 @@ from ipyagent.kernel.threads import EngineThread
 from ipyagent.llm.client import ModelSize
 from ipyagent.llm.destinations import BUILT_IN, SCRIPTED
 from ipyagent.llm.service_client import ServiceClient
-from ipyagent.magic import cells, subcommands
-from ipyagent.magic.entry import state_of
+from ipyagent.magic import cells, state_of, subcommands
 from ipyagent.magic.notebook import Notebook, notebook
 from ipyagent.magic.options import HELP_AT, USAGE, find_near, options_help
 from ipyagent.plaintext import ellipsize, first_line, limit_lines, plural, visible
@@ -401,7 +400,7 @@ def _cost_line(title: str, runs: Sequence[Run]) -> str:
     price = f"${sum(prices):.4f}" if prices else unknown
     cached = f", {usage.cache_read_tokens:,} of them cached" if usage.cache_read_tokens else ""
     return (
-        f"{title:<40.40} {usage.prompt_tokens:>9,} in{cached}  "
+        f"{ellipsize(title, 40):<40} {usage.prompt_tokens:>9,} in{cached}  "
         f"{usage.completion_tokens:>7,} out  {price}"
     )
 

@@ -1,7 +1,6 @@
 """A notebook's shared parts: its settings, model, workspace, sessions and pages.
 
-Its settings are read again only when a source has changed. It answers its pages beside the runs
-that its cells draw.
+It answers its pages beside the runs that its cells draw.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cached_property, partial
 from importlib import import_module
 from itertools import chain
@@ -20,22 +18,20 @@ from pathlib import Path
 
 from IPython.core.getipython import get_ipython
 
-from ipyagent import config
 from ipyagent.agent.session.conversation import NOTEBOOK, read_switches
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.session.sessions import OpenedSession, Sessions, find_ongoing
-from ipyagent.config import Config, Layer, LLMConfig, Settings
+from ipyagent.config import Config
 from ipyagent.config.rules import Secret
-from ipyagent.config.settings import Snapshot, snapshot
 from ipyagent.errors import AgentError, BusyError, ConfigError, SessionError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.namespace import ShellNamespace
 from ipyagent.kernel.pages import Message, Pages
-from ipyagent.kernel.shell import Shell, detect
-from ipyagent.llm import start_environ
+from ipyagent.kernel.shell import Shell
 from ipyagent.llm.client import Client
-from ipyagent.llm.destinations import Resolved, dotenv_warning, fetch, list_models, resolve
-from ipyagent.magic.entry import state_of
+from ipyagent.llm.destinations import resolve
+from ipyagent.magic import state_of
+from ipyagent.magic.notebook_settings import ModelChoice, NotebookSettings
 from ipyagent.schema import Run
 from ipyagent.schema.runs import UndoReport
 from ipyagent.store.journal import read_summary
@@ -44,92 +40,16 @@ from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.page_bridge import OverviewBuilder, OverviewContext, PageBridge
 from ipyagent.ui.parts import pre
-from ipyagent.ui.questions import choose
 from ipyagent.values.describe import describe
 from ipyagent.wiring import (
     Environment,
     Services,
-    add_served,
     has_journal,
     journal_place,
     runtime,
-    warm_up,
 )
 from ipyagent.wiring.run_methods import freeze_for_page
 from ipyagent.wiring.undo import find_undo
-
-REMEMBERED = 2
-"""Cached settings: those of cells with the usual options, and those between cells."""
-
-
-class NotebookSettings:
-    """The settings of a folder and its user; None: of the user alone.
-
-    Settings made with `%agent config` are applied over them.
-    """
-
-    def __init__(self, home: Path | None) -> None:
-        self.home = home
-        self._made = Layer("%agent", {})
-        self._read: tuple[Snapshot, tuple[Layer, ...]] | None = None
-        self._listed: list[LLMConfig] = []
-        self._resolved: list[tuple[object, Settings]] = []
-        """The newest, with their sources."""
-
-    def resolve(self, *layers: Layer, agent: str | None = None) -> Settings:
-        """Return the settings in force, those of a cell above all others; raises ConfigError."""
-        given = (*self._layers(), *layers)
-        for known, settings in self._resolved:
-            if known == (given, agent):
-                return settings
-        settings = config.resolve_layers(*given, agent=agent)
-        self._resolved = [((given, agent), settings), *self._resolved[: REMEMBERED - 1]]
-        return settings
-
-    @property
-    def config(self) -> Config:
-        """The settings between cells; raises ConfigError."""
-        return self.resolve().config
-
-    def set(self, assignment: str) -> None:
-        """Apply `section.key=value` from now on; raises ConfigError."""
-        layer = config.from_assignment(assignment, *self._layers())
-        values: JsonDict = config.merge(self._made.values, layer.values)
-        self._made = Layer("%agent", values)
-        self.prepare_model()
-
-    def list_models(self) -> dict[str, str]:
-        """Return the models that can answer, and why; asks servers on this machine.
-
-        Those that were current when this was called before, or are named in files, stay listed.
-        """
-        current = self.config.llm
-        self._listed = [current, *(each for each in self._listed if each != current)]
-        before = config.resolve_layers(*self._layers()[:-1]).config.llm
-        found = list_models(*self._listed, before, environ=os.environ, probe=fetch)
-        return add_served(found, current, self.home or Path())
-
-    def prepare_model(self) -> None:
-        """Start to import the current model's dependencies."""
-        with suppress(AgentError):  # the next cell reports it
-            warm_up(resolve(self.config.llm, os.environ), self.config.llm)
-
-    def warnings(self) -> tuple[str, ...]:
-        """Return peculiarities of the environment."""
-        warnings = [
-            f"{name} was set after this kernel started, perhaps by a .env file, and is ignored. "
-            "To set it on purpose: %agent config KEY=VALUE."
-            for name in config.late_variables(os.environ, start_environ())
-        ]
-        if warning := dotenv_warning():
-            warnings.append(warning)
-        return tuple(warnings)
-
-    def _layers(self) -> tuple[Layer, ...]:
-        now = snapshot(os.environ, self.home)
-        if self._read is None or self._read[0] != now:
-            self._read = now, config.base_layers(os.environ, start_environ(), self.home)
-        return (*self._read[1], self._made)
 
 
 def notebook_name() -> str:
@@ -188,6 +108,11 @@ class NotebookSessions:
         session.annotate(**{NOTEBOOK: self.name})
         session.switch_services({**dict.fromkeys(session.services), **switches})
         return session
+
+    def go_on(self, session: Session) -> str:
+        """Use a session from now on; return it in words."""
+        self.use(session)
+        return f"{session.name} ({session.id[:8]}): {len(session.messages)} messages"
 
     def open(self, opened: OpenedSession) -> Session:
         """Return the session; its notices are shown with the next output."""
@@ -383,38 +308,6 @@ class NotebookPages:
         self.desk.publish_soon()
 
 
-@dataclass
-class ModelChoice:
-    """The model by the settings; the user is asked once if several are possible."""
-
-    shell: Shell
-    settings: NotebookSettings
-    _introduced: str | None = None
-
-    def resolve(self, config: Config) -> Resolved:
-        """Return the model that answers, and why."""
-        return resolve(config.llm, os.environ, probe=fetch)
-
-    def choose(self, config: Config) -> Resolved:
-        """Return the model that answers; if several could, the user chooses, for all cells."""
-        resolved = self.resolve(config)
-        if not resolved.others or not detect(self.shell).can_input:
-            return resolved
-        model = choose(
-            "Several providers' API keys are set. Which model should answer?",
-            (resolved.model, *resolved.others),
-        )
-        self.settings.set(f"llm.model={model}")
-        return Resolved(model, "you chose it")
-
-    def introduce(self, resolved: Resolved) -> tuple[str, ...]:
-        """Return notices about a model, at its first run only."""
-        if self._introduced == resolved.model:
-            return ()
-        self._introduced = resolved.model
-        return resolved.notes
-
-
 ENDING_SECONDS = 2
 """How long a cell may take to end once its run is drawn as finished."""
 
@@ -549,12 +442,12 @@ class Notebook:
 
     def _change_session_for_page(self, message: Message) -> JsonDict:
         """Go on with the session that a page names, or else with a new one."""
-        name, known = str(message.get("text")), self.sessions
+        name, known = str(message.get("text") or ""), self.sessions.all
         with self._between_cells(), runtime().run_lock.hold():
-            chosen = known.open(known.all.resume(name)) if name else known.all.begin(known.name)
-            known.use(chosen)
+            chosen = self.sessions.open(known.resume(name)) if name else None
+            text = self.sessions.go_on(chosen or known.begin(self.sessions.name))
         self.tell_pages()
-        return {"text": f"ipyagent goes on with {chosen.name} ({chosen.id[:8]})"}
+        return {"text": f"ipyagent goes on with {text}"}
 
     def root(self, config: Config) -> Path:
         """Return the workspace's folder by these settings."""

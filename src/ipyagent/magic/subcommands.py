@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NoReturn
 
+from ipyagent.agent.prompts import validate
 from ipyagent.agent.session.branches import compare_branches
 from ipyagent.agent.session.conversation import Conversation
-from ipyagent.agent.session.session import Session, find_node
-from ipyagent.agent.validation import validate
+from ipyagent.agent.session.session import find_node
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import current
@@ -83,7 +83,7 @@ def session(book: Notebook, rest: str) -> str:
 
 
 def _new(book: Notebook, name: str = "") -> str:
-    return _go_on(book, book.sessions.all.begin(name or book.sessions.name))
+    return book.sessions.go_on(book.sessions.all.begin(name or book.sessions.name))
 
 
 def _list_sessions(book: Notebook) -> str:
@@ -96,17 +96,17 @@ def _list_sessions(book: Notebook) -> str:
 
 
 def _resume(book: Notebook, reference: str) -> str:
-    return _go_on(book, book.sessions.open(book.sessions.all.resume(reference)))
+    return book.sessions.go_on(book.sessions.open(book.sessions.all.resume(reference)))
 
 
 def _branch(book: Notebook, node: str = "", name: str = "") -> str:
     current = book.sessions.get()
-    return _go_on(book, book.sessions.all.branch(current, node or None, name or None))
+    return book.sessions.go_on(book.sessions.all.branch(current, node or None, name or None))
 
 
 def _edit(book: Notebook, node: str, text: str) -> str:
     validate(text, extra_validators(book.environment, book.settings.config))
-    reply = _go_on(book, book.sessions.all.add(book.sessions.get().edit(node, text)))
+    reply = book.sessions.go_on(book.sessions.all.add(book.sessions.get().edit(node, text)))
     return f"{reply}; {GO_ON}" if book.sessions.get().conversation.open_prompt else reply
 
 
@@ -132,7 +132,7 @@ def _save(book: Notebook, path: str) -> str:
 
 
 def _load(book: Notebook, path: str) -> str:
-    return _go_on(book, book.sessions.all.load(book.home / path))
+    return book.sessions.go_on(book.sessions.all.load(book.home / path))
 
 
 def _graph(book: Notebook) -> str:
@@ -149,11 +149,6 @@ def _end(book: Notebook) -> str:
     current = book.sessions.get()
     current.end()
     return f"{current.name} has ended; `%agent session new` begins another."
-
-
-def _go_on(book: Notebook, chosen: Session) -> str:
-    book.sessions.use(chosen)
-    return f"{chosen.name} ({chosen.id[:8]}): {len(chosen.messages)} messages"
 
 
 SESSION = {

@@ -152,7 +152,7 @@ def known_secrets(environ: Mapping[str, str]) -> frozenset[str]:
     # Names first: reading all values as well takes twice as long.
     secrets = set()
     for name in environ:
-        if secret := secrecy(name) or (_SESSION.search(name) and Secrecy.MAYBE):
+        if secret := _known_secrecy(name) or (_SESSION.search(name) and Secrecy.MAYBE):
             value = environ.get(name, "").strip()
             if len(value) >= SHORTEST and _is_secret(name, value, secret):
                 secrets.add(value)

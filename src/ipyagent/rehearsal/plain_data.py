@@ -13,6 +13,7 @@ import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property, partial
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
@@ -307,16 +308,21 @@ class _Writer:
         return len(self.buffers) - 1
 
 
+@dataclass
+class _Made:
+    """A value that a reader made for a name, and how many nodes it read for that."""
+
+    value: Any
+    name: str
+    visits: int = 0
+
+
 class _Reader:
     """Makes values of nodes and buffers."""
 
     def __init__(self, buffers: Sequence[memoryview], existing: Existing) -> None:
         self._buffers, self._existing = dict(enumerate(buffers)), existing
-        self._made: list[Any] = []
-        self._visits: list[int] = []
-        """The nodes that were read for each value."""
-        self._makers: list[str] = []
-        """The names for which the values were made."""
+        self._made: list[_Made] = []
         self._name = ""
         self.shared: set[str] = set()
         self._held: dict[int, Sequence[object]] = {}
@@ -341,7 +347,7 @@ class _Reader:
             case ["missing", str(home), str(name)] if (home, name) in _MISSING:
                 return getattr(sys.modules[home], name)
             case ["missing", str(text)]:
-                return self._made[self._add(struct.unpack("<d", bytes.fromhex(text))[0])]
+                return self._add(struct.unpack("<d", bytes.fromhex(text))[0]).value
             case ["pattern", str(text), int(flags)] if len(text) < 5_000:
                 return re.compile(text, flags & ~re.DEBUG)
             case ["bytes", int(number)]:
@@ -364,7 +370,7 @@ class _Reader:
 
     def _read_object(self, kind: str, parts: list[Any], depth: int) -> object:
         made: Any = {} if kind == "dict" else []
-        place, before = self._add(made), self._count
+        record, before = self._add(made), self._count
         if kind == "dict":
             pairs = [(self.read(key, depth), self.read(each, depth)) for key, each in parts[0]]
             check_keys([key for key, _ in pairs])
@@ -386,7 +392,7 @@ class _Reader:
             if kind != "list":
                 make = _CONTAINERS.get(kind) or partial(put_together, kind)
                 made = make(made)
-        self._made[place], self._visits[place] = made, self._count - before
+        record.value, record.visits = made, self._count - before
         return made
 
     def _find_owner(self, node: object, depth: int) -> tuple[object, bool]:
@@ -409,8 +415,9 @@ class _Reader:
     def _refer_to(self, kind: str, key: Any) -> object:
         """Return a value that was made before, or that of a variable."""
         if kind == "again":
-            holder, value = self._makers[key], self._made[key]
-            self._count += self._visits[key]
+            made = self._made[key]
+            holder, value = made.name, made.value
+            self._count += made.visits
             is_fixed = is_atom(value)
         else:
             holder, value = key, self._existing[key]
@@ -434,12 +441,9 @@ class _Reader:
             value = self._held[id(value)][step]
         return value
 
-    def _add(self, value: object) -> int:
-        """Return the place of a value among those that were made."""
-        self._made.append(value)
-        self._visits.append(0)
-        self._makers.append(self._name)
-        return len(self._made) - 1
+    def _add(self, value: object) -> _Made:
+        self._made.append(made := _Made(value, self._name))
+        return made
 
 
 def _describe_view(numpy: ModuleType, array: object, owner: object) -> list[object]:

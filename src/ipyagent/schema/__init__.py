@@ -42,6 +42,7 @@ from ipyagent.schema.graph import (
 )
 from ipyagent.schema.messages import (
     MAX_TYPED as MAX_TYPED,
+    NO_TOKENS as NO_TOKENS,
     Block as Block,
     ContentBlock as ContentBlock,
     ImageContent as ImageContent,

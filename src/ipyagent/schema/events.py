@@ -42,7 +42,16 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ipyagent.numbers import TracedNumber
-from ipyagent.schema.messages import Amount, Count, Flag, LazyModel, Message, Text, TokenUsage
+from ipyagent.schema.messages import (
+    NO_TOKENS,
+    Amount,
+    Count,
+    Flag,
+    LazyModel,
+    Message,
+    Text,
+    TokenUsage,
+)
 from ipyagent.schema.results import (
     DecidedBy,
     Decision,
@@ -444,21 +453,21 @@ class OpenMessage:
     def join(self, kind: Literal["text", "thinking"]) -> str:
         """Return all its text, or all its thinking."""
         pieces = self._pieces[: self._count]
-        return "".join(text for each, text in pieces if each == kind)
+        return "".join([text for each, text in pieces if each == kind])
 
 
 @dataclass(frozen=True)
 class Totals:
     """The sums of a run's steps: adding up a long run anew at each event would be quadratic."""
 
-    usage: TokenUsage = field(default_factory=TokenUsage)
+    usage: TokenUsage = NO_TOKENS
     cost_usd: float | None = None
     todos: tuple[Todo, ...] = ()
 
     @classmethod
     def of(cls, run: Run) -> Totals:
         """Return the sums of all steps."""
-        return cls(run.usage, run.cost_usd, run.todos)
+        return cls().plus(run.steps)
 
     def plus(self, steps: tuple[Step, ...]) -> Totals:
         """Return the sums with more steps."""
@@ -545,10 +554,10 @@ def advance(state: RunState | None, event: Event) -> RunState:
     earlier = state.totals if isinstance(event, StepStarted) else state.earlier
     if isinstance(event, RunStarted | PlanProposed):
         earlier = None
-    message, outputs = state.open_message, state.outputs
-    return RunState(
-        run, advance_message(message, event), earlier, decisions, advance_outputs(outputs, event)
-    )
+    outputs, message = state.outputs, advance_message(state.open_message, event)
+    if outputs or isinstance(event, ToolOutput):
+        outputs = advance_outputs(outputs, event)
+    return RunState(run, message, earlier, decisions, outputs)
 
 
 def advance_message(message: OpenMessage | None, event: Event) -> OpenMessage | None:

@@ -59,7 +59,8 @@ class Packed(Mapping[str, M], Generic[M]):
 
     def put(self, record_id: str, record: M) -> None:
         """Add a record as the newest; one with the same id is replaced."""
-        self.drop(record_id)
+        if record_id in self._packed:
+            self.drop(record_id)
         self._packed[record_id] = None
         self._live[record_id] = record
         if len(self._live) >= self._most + self._group:
@@ -178,14 +179,14 @@ _KINDS = ("system_prompt", "tool_definitions", "tool_execution", "stop_reason")
 
 
 def _tag(data: object) -> str:
-    kind = data.get("type") if isinstance(data, Mapping) else getattr(data, "type", None)
-    if kind is not None:
-        return kind if kind in _KINDS else "opaque"
-    if isinstance(data, Message) or (isinstance(data, Mapping) and "role" in data):
+    if isinstance(data, Message):
         return "message"
-    if isinstance(data, ToolExecution) or (isinstance(data, Mapping) and "call" in data):
+    if isinstance(data, ToolExecution):
         return "tool_execution"
-    return "opaque"
+    known = data if isinstance(data, Mapping) else {"type": getattr(data, "type", None)}
+    if (kind := known.get("type")) is not None:
+        return kind if kind in _KINDS else "opaque"
+    return "message" if "role" in known else "tool_execution" if "call" in known else "opaque"
 
 
 NodeData = SystemPrompt | ToolDefinitions | Message | ToolExecution | Stop | OpaqueData

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import (
     VERSION,
@@ -397,6 +397,9 @@ class TokenUsage(ForeignModel):
         )
 
 
+NO_TOKENS: Final = TokenUsage()
+
+
 class Message(ForeignModel):
     """One turn of a conversation, as blocks.
 
@@ -478,14 +481,15 @@ class Message(ForeignModel):
             raise ValueError("only the assistant makes tool calls")
         if self.role is not Role.USER and ToolResultContent in kinds:
             raise ValueError("tool results belong in a user message")
-        if kinds == {TextContent} and not self.text.strip():
+        if not kinds.isdisjoint({ToolCall, ToolResultContent}):
+            return self
+        typed = len(self.text.strip())
+        if kinds == {TextContent} and not typed:
             raise ValueError("a message of text must not be empty")
-        if self.role is Role.USER and not self.synthetic and ToolResultContent not in kinds:
-            typed = len(self.text.strip())
-            if typed > MAX_TYPED:
-                raise ValueError(
-                    f"the message has {typed:,} characters; at most {MAX_TYPED:,} can be typed"
-                )
+        if self.role is Role.USER and not self.synthetic and typed > MAX_TYPED:
+            raise ValueError(
+                f"the message has {typed:,} characters; at most {MAX_TYPED:,} can be typed"
+            )
         return self
 
 

@@ -7,10 +7,8 @@ these instead of reading that text."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from enum import StrEnum
-from math import inf
 from operator import not_
 from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
@@ -25,7 +23,7 @@ from pydantic import (
 )
 
 from ipyagent.compat import SILENT, convert_definition, convert_execution, convert_result
-from ipyagent.json_types import JsonDict
+from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.plaintext import strip_escapes
 from ipyagent.schema.messages import (
     Amount,
@@ -45,6 +43,7 @@ from ipyagent.schema.messages import (
     ToolResultContent,
     now,
 )
+from ipyagent.schema.tables import distinct, table_in
 
 
 def _names(value: object) -> object:
@@ -453,6 +452,10 @@ class Preview(Model):
     cell: CellPlace | None = Field(default=None, exclude_if=not_)
     """That cell, or the one beside it, where a page has the notebook open."""
 
+    def code_beside(self, arguments: JsonMapping) -> str:
+        """Return the code that the arguments only name, as that of a cell; "" if they hold it."""
+        return "" if self.kind != "code" or self.text in arguments.values() else self.text
+
 
 class RehearsalOutcome(StrEnum):
     """The outcome of a rehearsal; after the first three nobody is asked."""
@@ -576,6 +579,11 @@ class ToolExecution(ForeignModel):
         return child.runs[0] if child and child.runs else ""
 
     @property
+    def code(self) -> str:
+        """The code that was shown, where the arguments only name it."""
+        return self.preview.code_beside(self.call.arguments) if self.preview else ""
+
+    @property
     def has_changes(self) -> bool:
         """True if the call changed variables, files or cells."""
         result = self.result
@@ -592,74 +600,3 @@ class ToolExecution(ForeignModel):
         if self.status is ToolStatus.SUCCESS and self.result is not None and not succeeded:
             raise ValueError("a successful execution has no result with an error")
         return self
-
-
-_TABLES = frozenset({"DataFrame", "LazyFrame", "Series", "Table"})
-_LIBRARIES = frozenset({"pandas", "polars", "pyarrow", "geopandas", "modin", "cudf", "dask"})
-_STYLER = "pandas.io.formats.style", "Styler"
-
-TABLES_GONE = (
-    "{} of this run's tables {} gone: tables are kept as objects only while the kernel lives, and "
-    "for its newest runs. What they looked like is still in the results' `displays` and `output`; "
-    "for the objects run the code again."
-)
-
-
-def table_in(value: object) -> object:
-    """Return the table that a value is, or that it styles; None for anything else."""
-    kinds = [(getattr(each, "__module__", ""), each.__name__) for each in type(value).__mro__]
-    if any(name in _TABLES and home.partition(".")[0] in _LIBRARIES for home, name in kinds):
-        return value
-    return getattr(value, "data", None) if _STYLER in kinds else None
-
-
-def distinct(tables: Iterable[object]) -> tuple[object, ...]:
-    """Return the tables in order, each object once."""
-    return tuple({id(each): each for each in tables}.values())
-
-
-Kind = Literal["number", "date", "text", "bool", "other"]
-
-
-@dataclass(frozen=True)
-class ColumnFacts:
-    """A column: `choices` are values of text, as far as known; a key differs in each row.
-
-    The kind is what it holds: a column of text may be of the kind "date".
-    """
-
-    name: str
-    dtype: str
-    kind: Kind = "other"
-    choices: tuple[str, ...] = ()
-    is_key: bool = False
-
-
-@dataclass(frozen=True)
-class TableFacts:
-    """A table in a variable, or in the file at `path`, which `call` loads.
-
-    `columns` is None if nobody has looked at them, `call` is "" then. `changed` is when the file
-    was changed last, in seconds since 1970, if it is known.
-    """
-
-    variable: str = ""
-    path: str = ""
-    call: str = ""
-    library: Literal["pandas", "polars"] = "pandas"
-    rows: int | None = None
-    columns: tuple[ColumnFacts, ...] | None = None
-    changed: float = inf
-
-
-@dataclass(frozen=True)
-class WorkspaceFacts:
-    """The tables; all variables with the names of their types, or of the modules that they are.
-
-    `is_cut`: there are more files than those listed.
-    """
-
-    tables: tuple[TableFacts, ...] = ()
-    variables: Mapping[str, str] = field(default_factory=dict)
-    files: tuple[str, ...] = ()
-    is_cut: bool = False

@@ -1,4 +1,4 @@
-"""The states of a run, why it ended, what repeats it or takes it back, and a saved run's images."""
+"""The states of runs and sessions, why a run ended, what repeats it, and a saved run's images."""
 
 from __future__ import annotations
 
@@ -39,6 +39,21 @@ PAUSED = "pause_turn"
 """The finish reason of a reply in whose midst the service stopped, to be asked to go on."""
 INCOMPLETE = {"length", PAUSED}
 """Finish reasons of replies that the next one continues."""
+
+
+class SessionState(StrEnum):
+    """Lifecycle of a session; STEPS has the legal transitions."""
+
+    INITIALIZING = "initializing"
+    ACTIVE = "active"
+    TERMINATED = "terminated"
+
+
+STEPS: dict[SessionState, frozenset[SessionState]] = {
+    SessionState.INITIALIZING: frozenset({SessionState.ACTIVE, SessionState.TERMINATED}),
+    SessionState.ACTIVE: frozenset({SessionState.TERMINATED}),
+    SessionState.TERMINATED: frozenset(),
+}
 
 
 class StopReason(StrEnum):

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
-from enum import StrEnum
 from operator import not_
 from typing import Annotated, Any, NoReturn, Self
 
@@ -45,7 +44,6 @@ from ipyagent.schema.messages import (
     now,
 )
 from ipyagent.schema.results import (
-    TABLES_GONE,
     TODOS,
     ChildRun,
     Rehearsal,
@@ -54,20 +52,28 @@ from ipyagent.schema.results import (
     ToolResult,
     ToolStatus,
     VariableChange,
-    distinct,
     todos_in,
 )
 from ipyagent.schema.run_states import (
     INCOMPLETE as INCOMPLETE,
     MOVES as MOVES,
     PAUSED as PAUSED,
+    STEPS as STEPS,
     Asked as Asked,
     Expectation as Expectation,
     Outcome as Outcome,
     Replayed as Replayed,
     RunStatus as RunStatus,
+    SessionState as SessionState,
     StopReason as StopReason,
     UndoReport as UndoReport,
+)
+from ipyagent.schema.tables import distinct
+
+TABLES_GONE = (
+    "{} of this run's tables {} gone: tables are kept as objects only while the kernel lives, and "
+    "for its newest runs. What they looked like is still in the results' `displays` and `output`; "
+    "for the objects run the code again."
 )
 
 
@@ -92,6 +98,8 @@ class PlanStep(ForeignModel):
 
     call: ToolCall
     note: Text = ""
+    code: Text = Field(default="", exclude_if=not_)
+    """The code that the call would run, where its arguments only name that."""
 
     _convert = compat.convert_plan_step
 
@@ -481,21 +489,6 @@ UNWANTED = "I do not want this plan; nothing of it was run."
 
 
 CLOCK_SKEW = timedelta(seconds=5)
-
-
-class SessionState(StrEnum):
-    """Lifecycle of a session; STEPS has the legal transitions."""
-
-    INITIALIZING = "initializing"
-    ACTIVE = "active"
-    TERMINATED = "terminated"
-
-
-STEPS: dict[SessionState, frozenset[SessionState]] = {
-    SessionState.INITIALIZING: frozenset({SessionState.ACTIVE, SessionState.TERMINATED}),
-    SessionState.ACTIVE: frozenset({SessionState.TERMINATED}),
-    SessionState.TERMINATED: frozenset(),
-}
 
 
 def _uuid(value: object) -> str:

@@ -26,8 +26,8 @@ from ipyagent.json_types import JsonDict, object_of
 from ipyagent.plaintext import ellipsize, human_size, limit_lines, spell, strip_escapes, visible
 from ipyagent.schema import Skill
 from ipyagent.tools.base import Tool, Where, tool
+from ipyagent.tools.file_change import BOM, decode_utf8
 from ipyagent.tools.path_rules import SKILLS, WalkBudget
-from ipyagent.tools.text_encoding import BOM, decode_utf8
 from ipyagent.tools.workspace import Workspace
 
 _MAX_HEADER = 20_000  # characters; YAML is slow to read

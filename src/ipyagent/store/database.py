@@ -33,7 +33,6 @@ from ipyagent import schema
 from ipyagent.atomic_files import find_network_drive
 from ipyagent.errors import JournalError
 from ipyagent.store import runs
-from ipyagent.store.runs import Encoder
 from ipyagent.store.tables import MIGRATIONS, Database
 
 T = TypeVar("T")
@@ -369,7 +368,7 @@ class Writer:
         self._size = 0
         self._saved: dict[str, schema.OpenMessage] = {}
         """The newest text of each streaming message that is saved, or about to be."""
-        self._encoder = Encoder()
+        self._encoder = runs.Encoder()
         self._lost: JournalError | None = None
         self._refused: set[str] = set()
         closed = partial(failure, self.place, "it was closed", "Load ipyagent again")
@@ -402,13 +401,14 @@ class Writer:
 
     def flush(self) -> Future[None]:
         """Return a future, done when everything so far is on the disk; fails with JournalError."""
-        if not self._worker.is_copy:
-            with self._lock:
-                if not (self._waiting or self._writing or self._lost):
-                    done: Future[None] = Future()
-                    done.set_result(None)
-                    return done
-        return self._submit(self._flush)
+        if self._worker.is_copy:
+            return self._refuse()
+        with self._lock:
+            if not (self._waiting or self._writing or self._lost):
+                done: Future[None] = Future()
+                done.set_result(None)
+                return done
+        return self._worker.submit(self._flush)
 
     def read(self, job: Callable[[Database], T]) -> T:
         """Read from the database after all that was appended; raises JournalError."""
@@ -429,8 +429,9 @@ class Writer:
             self.stop().result()
 
     def _submit(self, job: Callable[[], T]) -> Future[T]:
-        if not self._worker.is_copy:
-            return self._worker.submit(job)
+        return self._refuse() if self._worker.is_copy else self._worker.submit(job)
+
+    def _refuse(self) -> Future[T]:
         refused: Future[T] = Future()
         refused.set_exception(failure(self.place, *FORKED))
         return refused

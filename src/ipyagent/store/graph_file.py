@@ -10,7 +10,6 @@ another shape is added whole, under OWN. Its loader skips both.
 from __future__ import annotations
 
 import contextlib
-import heapq
 import json
 import os
 import stat
@@ -18,7 +17,6 @@ import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +29,7 @@ from ipyagent.errors import SessionError
 from ipyagent.json_types import JsonDict, as_json, object_of
 from ipyagent.plaintext import join_some
 from ipyagent.schema.run_states import RUN_MIME, fill_from_html
-from ipyagent.store.recordings import is_whole
-from ipyagent.store.runs import describe_error, load_tolerant
+from ipyagent.store.runs import describe_error, is_whole, load_tolerant
 
 OWN = "ipyagent"
 """The key of our own record of a node's data."""
@@ -357,36 +354,32 @@ def _node(path: Path, name: str, shape: JsonDict) -> tuple[schema.Node, list[str
     return node, dropped
 
 
-def _parents(path: Path, name: str, shape: JsonDict) -> set[str]:
+def _parents(path: Path, name: str, shape: JsonDict) -> list[str]:
     parents = shape.get("parent_ids", [])
     if not isinstance(parents, list) or not all(isinstance(each, str) for each in parents):
         raise SessionError(f"{path}, node {name!r}: its parent_ids must be a list of ids")
-    return set(parents)
+    return parents
 
 
-def _parents_first(path: Path, parents: dict[str, set[str]]) -> list[str]:
+def _parents_first(path: Path, parents: dict[str, list[str]]) -> list[str]:
     """Return the ids in the order of the file, as far as parents come before their children."""
     for name, each in parents.items():
         if missing := sorted(parent for parent in each if parent not in parents):
             raise SessionError(f"{path}, node {name!r}: it follows {missing[0]!r}, not in the file")
-    sorter = TopologicalSorter(parents)
-    try:
-        sorter.prepare()
-    except CycleError as error:
-        name = error.args[1][0]
-        raise SessionError(
-            f"{path}, node {name!r}: it follows itself, directly or through others"
-        ) from None
-    names = list(parents)
-    places = {name: place for place, name in enumerate(names)}
-    ready: list[int] = []
-    order: list[str] = []
-    while sorter.is_active():
-        for name in sorter.get_ready():
-            heapq.heappush(ready, places[name])
-        order.append(names[heapq.heappop(ready)])
-        sorter.done(order[-1])
-    return order
+    order: dict[str, None] = {}
+    for begin in parents:
+        waiting = {} if begin in order else {begin: None}
+        while waiting:
+            name = next(reversed(waiting))
+            parent = next((each for each in parents[name] if each not in order), None)
+            if parent is None:
+                order[waiting.popitem()[0]] = None
+            elif parent in waiting:
+                cycle = "it follows itself, directly or through others"
+                raise SessionError(f"{path}, node {parent!r}: {cycle}")
+            else:
+                waiting[parent] = None
+    return [*order]
 
 
 def _json(path: Path) -> JsonDict:

@@ -7,8 +7,6 @@ Runs whose kernel is gone are kept, and brought to an end. A call that had begun
 outcome: it may be done, half done, or not done at all. It is never run again automatically.
 
 Read only, nothing is created, locked or changed.
-
-One kernel at a time continues a session.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-import re
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Set as AbstractSet
@@ -27,161 +24,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from pydantic import TypeAdapter
-
 from ipyagent import atomic_files, schema
 from ipyagent.errors import JournalError, SessionError
-from ipyagent.json_types import JsonDict
-from ipyagent.store import recordings, recovery, runs
-from ipyagent.store.database import (
-    APPLICATION,
-    MAX_QUEUED,
-    QueuedEvent,
-    SqliteStore,
-    Writer,
-    failure,
-    store,
-)
-from ipyagent.store.locks import SessionLocks
-from ipyagent.store.runs import Decoder, Encoder, Record, read
+from ipyagent.store import database, runs, sessions
+from ipyagent.store.database import Writer
+from ipyagent.store.runs import Decoder, Encoder, Record
+from ipyagent.store.sessions import CHILD, ITEM, SessionLocks
 from ipyagent.store.tables import MIGRATIONS, Database, Row
 
 if TYPE_CHECKING:
     from ipyagent.store.postgres import PostgresStore
-
-SHORTEST = 4
-"""Characters that the beginning of an id needs at least."""
-
-ITEM, CHILD = "ipyagent.map", "ipyagent.delegate"
-"""The names of sessions that answered one item of many, or a delegated task: in no list."""
-
-_STATE = ("pending_run_id", "active_run_id", "last_run_id", "last_run_status", "last_run_at")
-"""Columns that follow the runs and are never set directly."""
-
-_SESSION = TypeAdapter(schema.Session)
-_NODE = TypeAdapter(schema.Node)
-
-
-def create_session(db: Database, session: schema.Session, nodes: Iterable[schema.Node]) -> None:
-    """Add a session and its initial history."""
-    added = db.execute(
-        "INSERT INTO sessions (id, name, record, activity)"
-        " VALUES (?, ?, ?, (SELECT coalesce(max(activity), 0) + 1 FROM sessions))"
-        " ON CONFLICT (id) DO NOTHING",
-        (session.id, session.name, _text(session)),
-    )
-    if not added.rowcount:
-        raise SessionError(f"the session {session.id} is in the journal already")
-    for place, node in enumerate(nodes):
-        row = session.id, place, node.model_dump_json()
-        db.execute("INSERT INTO nodes (session_id, position, node) VALUES (?, ?, ?)", row)
-
-
-def find_or_create_session(
-    db: Database,
-    session: schema.Session,
-    nodes: Iterable[schema.Node],
-    matches: Callable[[schema.Session], bool] | None,
-) -> schema.Session:
-    """Return the newest session that matches, else add this one, under a free name."""
-    if matches and (existing := next(filter(matches, newest_sessions(db)), None)):
-        return existing
-    if session.name not in (ITEM, CHILD):
-        session = session.model_copy(update={"name": _find_free_name(db, session.name)})
-    create_session(db, session, nodes)
-    return session
-
-
-def _find_free_name(db: Database, name: str) -> str:
-    """Return the name, with a number if it is taken; with thousands of them, without a search."""
-
-    def is_taken(name: str) -> bool:
-        return bool(db.execute("SELECT 1 FROM sessions WHERE name = ?", (name,)).fetchone())
-
-    stem, _, number = name.rpartition("-")
-    if number.isdecimal() and is_taken(name) and is_taken(stem):
-        name = stem  # a branch of a branch gets the next number, not a second one
-    numbered = f"{name}-"
-    query = "SELECT count(*) AS count FROM sessions WHERE substr(name, 1, ?) = ?"
-    count = db.execute(query, (len(numbered), numbered)).fetchone()["count"]
-    names = itertools.chain([name], (f"{numbered}{each}" for each in itertools.count(count + 2)))
-    return next(itertools.filterfalse(is_taken, names))
-
-
-def update_session(db: Database, session: schema.Session) -> None:
-    """Store a session's name, state, origin and metadata."""
-    changed = db.execute(
-        "UPDATE sessions SET name = ?, record = ? WHERE id = ?",
-        (session.name, _text(session), session.id),
-    )
-    if not changed.rowcount:
-        raise SessionError(f"the session {session.id} is not in the journal")
-
-
-def find_session(db: Database, reference: str) -> schema.Session | None:
-    """Find by id, by name (the newest), or by the beginning of an id."""
-    query = "SELECT * FROM sessions WHERE {} ORDER BY activity DESC"
-    for column in ("id", "name"):
-        row = db.execute(query.format(f"{column} = ?"), (reference,)).fetchone()
-        if row is not None:
-            return _session(row)
-    if len(reference) < SHORTEST:
-        return None
-    begins = query.format("substr(id, 1, ?) = ?")
-    rows = db.execute(begins, (len(reference), reference.lower())).fetchall()
-    if len(rows) > 1:
-        choices = ", ".join(f"{row['id']} ({row['name']})" for row in rows[:5])
-        raise SessionError(f"several sessions begin with {reference!r}: {choices}")
-    return _session(rows[0]) if rows else None
-
-
-def newest_sessions(db: Database, *, items: bool = False) -> list[schema.Session]:
-    """Return all sessions that can be read, and with `items` those of single items."""
-    readable = []
-    query = "SELECT * FROM sessions WHERE name NOT IN (?, ?) ORDER BY activity DESC"
-    for row in db.execute(query, ("", "") if items else (ITEM, CHILD)):
-        try:
-            readable.append(_session(row))
-        except SessionError as error:
-            log.warning("%s", error)
-    return readable
-
-
-def find_prompts(db: Database, text: str = "") -> dict[str, str]:
-    """Return the first prompt of each session that has the text in a prompt or in its name."""
-    like = "%" + re.sub(r"([!%_])", r"!\1", text) + "%"
-    query = (
-        "SELECT session_id, substr(goal, 1, 200) AS prompt FROM runs"
-        " WHERE rowid IN (SELECT min(rowid) FROM runs GROUP BY session_id) AND session_id IN"
-        " (SELECT id FROM sessions WHERE lower(name) LIKE lower(?) ESCAPE '!'"
-        " UNION SELECT session_id FROM runs WHERE lower(goal) LIKE lower(?) ESCAPE '!')"
-    )
-    return {row["session_id"]: row["prompt"] for row in db.execute(query, (like, like))}
-
-
-def initial_nodes(db: Database, session_id: str) -> list[schema.Node]:
-    """Return the initial history of a session."""
-    rows = db.execute(
-        "SELECT node FROM nodes WHERE session_id = ? ORDER BY position", (session_id,)
-    )
-    return [read(_NODE, row["node"], f"the history of session {session_id}") for row in rows]
-
-
-def _text(session: schema.Session) -> str:
-    return session.model_dump_json(exclude={"messages", *_STATE})
-
-
-def _session(row: Row) -> schema.Session:
-    def complete(record: JsonDict) -> JsonDict:
-        # If the clock was set back, the session must stay readable.
-        started_at = min(record["started_at"], schema.now().isoformat())
-        return record | {column: row[column] for column in _STATE} | {"started_at": started_at}
-
-    session = read(_SESSION, row["record"], f"the session {row['name']!r} ({row['id']})", complete)
-    # The first run makes a session active, but does not change its record.
-    has_run = session.active_run_id or session.last_run_id
-    is_new = session.state is schema.SessionState.INITIALIZING
-    return session.move(schema.SessionState.ACTIVE) if has_run and is_new else session
 
 
 def postgres_store() -> type[PostgresStore]:
@@ -190,7 +42,7 @@ def postgres_store() -> type[PostgresStore]:
         from ipyagent.store.postgres import PostgresStore
     except ImportError:
         remedy = "Install it: `pip install 'ipyagent[postgres]'`"
-        raise failure("in PostgreSQL", "psycopg is not installed", remedy) from None
+        raise database.failure("in PostgreSQL", "psycopg is not installed", remedy) from None
     return PostgresStore
 
 
@@ -212,7 +64,7 @@ class Journal:
         weakref.finalize(self, writer.stop).atexit = False
 
     @classmethod
-    def open(cls, place: Path | str | None, *, max_queued: int = MAX_QUEUED) -> Journal:
+    def open(cls, place: Path | str | None, *, max_queued: int = database.MAX_QUEUED) -> Journal:
         """Open the journal in a file, or at a PostgreSQL URL, created if missing; None: in memory.
 
         Raises JournalError. At most `max_queued` characters wait for a disk that accepts nothing.
@@ -221,7 +73,7 @@ class Journal:
             server = postgres_store()(place)
             return cls(Writer(server, max_queued), server)
         locks = SessionLocks(place.parent / "locks" if place else None)
-        return cls(Writer(SqliteStore(place), max_queued, locks.release_all), locks)
+        return cls(Writer(database.SqliteStore(place), max_queued, locks.release_all), locks)
 
     @property
     def place(self) -> Path | str | None:
@@ -241,7 +93,7 @@ class Journal:
 
     def create(self, session: schema.Session, nodes: Iterable[schema.Node] = ()) -> None:
         """Add a session; `nodes` is its initial history, parents before children."""
-        self._writer.change(lambda db: create_session(db, session, nodes))
+        self._writer.change(lambda db: sessions.create_session(db, session, nodes))
 
     def find_or_create(
         self,
@@ -257,7 +109,7 @@ class Journal:
         found = None
         try:
             found = self._writer.change(
-                lambda db: find_or_create_session(db, session, nodes, matches)
+                lambda db: sessions.find_or_create_session(db, session, nodes, matches)
             )
             return found
         finally:
@@ -266,23 +118,23 @@ class Journal:
 
     def update(self, session: schema.Session) -> None:
         """Store name, state, origin and metadata; columns about runs follow automatically."""
-        self._writer.change(lambda db: update_session(db, session))
+        self._writer.change(lambda db: sessions.update_session(db, session))
 
     def session(self, reference: str) -> schema.Session | None:
         """Find by id, name (the newest), or start of an id; raises SessionError if ambiguous."""
-        return self._writer.read(lambda db: find_session(db, reference))
+        return self._writer.read(lambda db: sessions.find_session(db, reference))
 
     def sessions(self, *, items: bool = False) -> list[schema.Session]:
         """Return all sessions, the newest activity first; with `items` those of single items."""
-        return self._writer.read(partial(newest_sessions, items=items))
+        return self._writer.read(partial(sessions.newest_sessions, items=items))
 
     def prompts(self, text: str = "") -> dict[str, str]:
         """Return the first prompt of each session that has the text in a prompt or in its name."""
-        return self._writer.read(partial(find_prompts, text=text))
+        return self._writer.read(partial(sessions.find_prompts, text=text))
 
     def nodes(self, session_id: str) -> list[schema.Node]:
         """Return the initial history of a session."""
-        return self._writer.read(lambda db: initial_nodes(db, session_id))
+        return self._writer.read(lambda db: sessions.initial_nodes(db, session_id))
 
     def claim(self, session_id: str) -> bool:
         """Return whether this kernel may continue the session; False while another one does."""
@@ -355,13 +207,13 @@ class Journal:
 
     def find_recording(self, asked: schema.Asked, cell_id: str | None) -> schema.Run | None:
         """Return the newest run of a cell that answers the same, and can be replayed; or None."""
-        ids = self._writer.read(lambda db: recordings.find_ids(db, asked.key, cell_id))
-        return next(filter(recordings.is_whole, self._readable(ids)), None)
+        ids = self._writer.read(lambda db: runs.find_recorded(db, asked.key, cell_id))
+        return next(filter(runs.is_whole, self._readable(ids)), None)
 
     def find_nearest(self, asked: schema.Asked) -> schema.Run | None:
         """Return the newest run that can be replayed, with that prompt if there is one."""
-        ids = self._writer.read(lambda db: recordings.find_nearest_ids(db, asked.prompt))
-        return next(filter(recordings.is_whole, self._readable(ids)), None)
+        ids = self._writer.read(lambda db: runs.find_nearest(db, asked.prompt))
+        return next(filter(runs.is_whole, self._readable(ids)), None)
 
     def waiting_plan(self, session_id: str) -> schema.Run | None:
         """Return the plan of a session that waits for the user; None where there is none."""
@@ -425,17 +277,18 @@ class Journal:
             lambda db: db.execute("SELECT * FROM replies WHERE run_id = ?", (run_id,)).fetchone()
         )
         planned, run = _with_recorded_status(None, row), _fold_runs(history).get(run_id)
-        tasks = self._writer.read(lambda db: recovery.find_tasks(db, CHILD, run)) if run else ()
+        tasks = self._writer.read(lambda db: find_tasks(db, CHILD, run)) if run else ()
         children = [each for each in self._readable(tasks) if each.parent_id == run_id]
-        events = recovery.closing_events(run, planned, history, reply, children)
+        events = closing_events(run, planned, history, reply, children)
 
         def close(db: Database) -> None:
             encoder, at = Encoder(), schema.now().isoformat()
             for event in events:
-                store(db, QueuedEvent(session_id, run_id, event, at, encoder.encode(run_id, event)))
+                text = encoder.encode(run_id, event)
+                database.store(db, database.QueuedEvent(session_id, run_id, event, at, text))
                 encoder.note(run_id, event)
             if not events:  # its beginning is lost
-                runs.end(db, run_id, schema.RunStatus.ERROR, recovery.KERNEL_GONE)
+                runs.end(db, run_id, schema.RunStatus.ERROR, KERNEL_GONE)
 
         self._writer.change(close)
 
@@ -506,8 +359,8 @@ def read_summary(place: Path | str, text: str = "") -> JournalSummary:
     """
     try:
         with _open_readonly(place) as db:
-            sessions, prompts = tuple(newest_sessions(db)), find_prompts(db, text)
-            return JournalSummary(sessions, dict(_plans(db)), prompts)
+            newest, prompts = tuple(sessions.newest_sessions(db)), sessions.find_prompts(db, text)
+            return JournalSummary(newest, dict(_plans(db)), prompts)
     except (sqlite3.Error, JournalError):
         return JournalSummary()
 
@@ -528,7 +381,7 @@ def _open_readonly(path: Path | str) -> Iterator[Database]:
         db.execute("PRAGMA trusted_schema=OFF")
         (application,) = db.execute("PRAGMA application_id").fetchone()
         (version,) = db.execute("PRAGMA user_version").fetchone()
-        if application != APPLICATION or version != len(MIGRATIONS):
+        if application != database.APPLICATION or version != len(MIGRATIONS):
             raise sqlite3.DatabaseError("another program's, or another version's")
         yield db
 
@@ -541,3 +394,107 @@ def _plans(db: Database) -> Iterator[tuple[str, schema.Run]]:
     for row in db.execute(query):
         with contextlib.suppress(SessionError):
             yield row["session_id"], runs.run_from_row(row, schema.RunStatus.DRAFT)
+
+
+# Runs that a kernel left behind ------------------------------------------------------------------
+#
+# Each call gets its result. A task that it delegated is a part of it: its changes and its cost are
+# those of the call.
+
+KERNEL_GONE = "the kernel ended during the run; its work until then is kept"
+
+
+def closing_events(
+    run: schema.Run | None,
+    planned: schema.Run | None,
+    history: list[Record],
+    reply: Row | None,
+    children: Iterable[schema.Run] = (),
+) -> list[schema.Event]:
+    """Return the events that end a run.
+
+    `run` is the fold of its `history`, `planned` what was approved but had not begun, `reply` the
+    partial reply when it was cut off, `children` the runs of tasks that it delegated.
+    """
+    events: list[schema.Event] = []
+    if run is None:
+        if planned is None:
+            return []
+        run = planned.model_copy(update={"status": schema.RunStatus.RUNNING})
+        events.append(schema.RunStarted(run=run))
+    if history and _is_open(history):
+        text = reply["text"] if reply else ""
+        known = {name for each in run.results if each.child for name in each.child.runs}
+        events += _step_end(run.steps[-1], text, [c for c in children if c.id not in known])
+    seconds = (history[-1].at - run.started_at).total_seconds() if history else 0.0
+    events.append(
+        schema.RunFinished(
+            status=schema.RunStatus.ERROR,
+            stop_reason=schema.StopReason.ERROR,
+            error=KERNEL_GONE,
+            duration=max(seconds, 0.0),
+        )
+    )
+    return events
+
+
+def _is_open(history: list[Record]) -> bool:
+    """Return whether a step was in progress."""
+    last = [r.event.type for r in history if r.event.type in ("step_started", "step_finished")]
+    return bool(last) and last[-1] == "step_started"
+
+
+def _step_end(step: schema.Step, text: str, lost: list[schema.Run]) -> Iterator[schema.Event]:
+    if step.message is None and text.strip():
+        message = schema.Message.of(schema.Role.ASSISTANT, text)
+        yield schema.MessageFinished(step=step.number, message=message)
+    known = {execution.call.id: execution for execution in step.executions}
+    for call in step.message.tool_calls if step.message else ():
+        execution = known.get(call.id)
+        if execution is None:
+            execution = schema.ToolExecution(call=call)
+            yield schema.ToolStarted(step=step.number, execution=execution)
+        if execution.result is None:
+            task = str(execution.call.arguments.get("task")).strip()
+            child = next((each for each in lost if each.prompt == task), None)
+            lost = [each for each in lost if each is not child]
+            execution = _close_execution(execution, child)
+            yield schema.ToolFinished(step=step.number, execution=execution)
+    yield schema.StepFinished(step=step.number)
+
+
+def _close_execution(
+    execution: schema.ToolExecution, child: schema.Run | None
+) -> schema.ToolExecution:
+    call = execution.call
+    has_begun = execution.status is schema.ToolStatus.RUNNING
+    status = schema.ToolStatus.UNKNOWN if has_begun else schema.ToolStatus.CANCELLED
+    not_run = f"{call.name} was not run: the kernel ended before it began."
+    why = _unknown(call) if has_begun else not_run
+    result = schema.ToolResult.failure(why).model_copy(update=list_effects(child) if child else {})
+    return execution.model_copy(update={"status": status, "result": result})
+
+
+def _unknown(call: schema.ToolCall) -> str:
+    return (
+        f"unknown outcome: the kernel ended while {call.name} ran; it may have been done, partly "
+        "or not at all; check before you repeat it"
+    )
+
+
+def find_tasks(db: Database, name: str, run: schema.Run) -> list[str]:
+    """Return the ids of runs in sessions of that name that may belong to a run."""
+    query = (
+        "SELECT runs.id FROM runs JOIN sessions ON runs.session_id = sessions.id"
+        " WHERE sessions.name = ? AND runs.updated_at >= ?"
+    )
+    return [row["id"] for row in db.execute(query, (name, run.started_at.isoformat()))]
+
+
+def list_effects(run: schema.Run) -> dict[str, object]:
+    """Return what a run changed and spent, as the result of the call that began it has it."""
+    below = (name for each in run.results if each.child for name in each.child.runs)
+    child = schema.ChildRun(runs=(run.id, *below), usage=run.usage, cost_usd=run.cost_usd)
+    kinds = ("files", "variables", "lasting")
+    changes = {kind: tuple(x for r in run.results for x in getattr(r, kind)) for kind in kinds}
+    return {"child": child, **changes}

@@ -1,4 +1,4 @@
-"""Runs in the journal: the text of the row of each event, and the status of each run.
+"""Runs in the journal: rows of events, the status of each run, and those that can be repeated.
 
     {"v": 1, "event": {"type": "tool_finished", "step": 1, "execution": {"call": {"id": "c1"}, …}}}
 
@@ -33,7 +33,6 @@ from ipyagent.digests import digest_json, digest_text
 from ipyagent.errors import SessionError
 from ipyagent.json_types import JsonDict
 from ipyagent.schema.runs import MOVES
-from ipyagent.store import recordings
 from ipyagent.store.tables import Database, Row
 
 T = TypeVar("T")
@@ -154,7 +153,10 @@ class Encoder:
 
     def encode(self, run_id: str, event: schema.Event) -> str:
         """Return one row's text; raises ValueError for what JSON cannot express."""
-        text = event.model_dump_json(exclude=self._already_written(run_id, event))
+        known = None
+        if isinstance(event, schema.ToolStarted | schema.ToolFinished) and run_id in self._runs:
+            known = self._already_written(self._runs[run_id], event)
+        text = event.model_dump_json(exclude=known)
         return f'{{"v":{VERSION},"event":{text}}}'
 
     def note(self, run_id: str, event: schema.Event) -> None:
@@ -167,14 +169,11 @@ class Encoder:
             case schema.StepFinished() | schema.RunFinished():
                 self._runs.pop(run_id, None)
 
-    def _already_written(self, run_id: str, event: schema.Event) -> JsonDict | None:
+    def _already_written(
+        self, texts: _StepTexts, event: schema.ToolStarted | schema.ToolFinished
+    ) -> JsonDict:
         """Return the parts of the event that were written before."""
-        if (
-            not isinstance(event, schema.ToolStarted | schema.ToolFinished)
-            or run_id not in self._runs
-        ):
-            return None
-        texts, execution = self._runs[run_id], event.execution
+        execution = event.execution
         known: JsonDict = {}
         if isinstance(event, schema.ToolFinished) and execution.call.id in texts.started:
             before = dict(texts.started[execution.call.id])
@@ -383,7 +382,7 @@ def follow(db: Database, session_id: str, run_id: str, event: schema.Event) -> s
         case schema.RunStarted(run=run):
             if why := _start(db, session_id, run):
                 return why
-            recordings.add(db, run)
+            add_recording(db, run)
         case schema.StepStarted(step=step):
             place = str(step)
         case schema.ToolStarted(step=step, execution=execution):
@@ -391,7 +390,7 @@ def follow(db: Database, session_id: str, run_id: str, event: schema.Event) -> s
         case schema.RunFinished(status=status, stop_reason=reason, error=error):
             end(db, run_id, status, error)
             if reason is not schema.StopReason.FINISHED:
-                recordings.remove(db, run_id)
+                remove_recording(db, run_id)
             touch(db, session_id)
     db.execute(
         "UPDATE runs SET current_step_path = coalesce(?, current_step_path), last_event = ?,"
@@ -500,3 +499,46 @@ def _clock(moment: str) -> str:
 
 def _moment() -> str:
     return schema.now().isoformat()
+
+
+# Recordings: runs that a replay can repeat, by the key of what was asked --------------------------
+
+
+def add_recording(db: Database, run: schema.Run) -> None:
+    """Note what a run answers, if a cell asked for it."""
+    if run.asked is not None:
+        row = run.id, run.asked.key, run.asked.prompt, run.cell_id
+        db.execute(
+            "INSERT INTO recordings VALUES (?, ?, ?, ?) ON CONFLICT (run_id) DO UPDATE"
+            " SET key = excluded.key, prompt = excluded.prompt, cell = excluded.cell",
+            row,
+        )
+
+
+def remove_recording(db: Database, run_id: str) -> None:
+    """Forget a run that ended early: it would hide older ones that can be repeated."""
+    db.execute("DELETE FROM recordings WHERE run_id = ?", (run_id,))
+
+
+_NEWEST = """SELECT runs.id FROM recordings JOIN runs ON runs.id = recordings.run_id
+    WHERE runs.status = 'done' AND {} runs.updated_at DESC LIMIT 5"""
+"""The newest few: some of them may have ended early."""
+
+
+def find_recorded(db: Database, key: str, cell: str | None) -> list[str]:
+    """Return the newest finished runs of a cell with that key, the newest first."""
+    # Not every front end names its cells.
+    fits = "key = :key AND coalesce(:cell, cell, '') = coalesce(cell, :cell, '') ORDER BY"
+    rows = db.execute(_NEWEST.format(fits), {"key": key, "cell": cell})
+    return [row["id"] for row in rows]
+
+
+def find_nearest(db: Database, prompt: str) -> list[str]:
+    """Return the newest finished runs, first those with that prompt."""
+    rows = db.execute(_NEWEST.format("true ORDER BY recordings.prompt = ? DESC,"), (prompt,))
+    return [row["id"] for row in rows]
+
+
+def is_whole(run: schema.Run) -> bool:
+    """Return whether a run came to its end, so that it can be repeated."""
+    return run.outcome is schema.Outcome.SUCCESS and run.stop_reason is schema.StopReason.FINISHED

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
@@ -27,13 +27,7 @@ from ipyagent.errors import (
 )
 from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.schema import STANDARD, Preview, Question, ToolCall, ToolDefinition, TruncationConfig
-from ipyagent.tools.argument_schema import (
-    ArgumentSchema,
-    JsonArgumentSchema,
-    TypedArgumentSchema,
-    check_control_characters,
-    signature_schema,
-)
+from ipyagent.tools import argument_schema
 from ipyagent.tools.static_analysis import Effects
 from ipyagent.values.describe.safe_inspect import is_a
 
@@ -63,7 +57,7 @@ class Tool:
     name: str
     description: str
     function: Callable[..., object]
-    arguments: ArgumentSchema
+    arguments: argument_schema.ArgumentSchema
     sensitive: bool = False
     where: Where = Where.MAIN
     preview: Callable[..., Preview] | None = None
@@ -125,6 +119,18 @@ class Tool:
         """Call the plain function: a tool stays callable by its author."""
         return self.function(*args, **kwargs)
 
+    @cached_property
+    def owner(self) -> tuple[str, str]:
+        """Its origin, which another object has too that is made when its cell is run again."""
+        owner = getattr(self.function, "__self__", None)
+        made_by = type(owner) if isinstance(owner, BaseTool) else self.function
+        return made_by.__module__, made_by.__qualname__
+
+    @cached_property
+    def is_built_in(self) -> bool:
+        """True if it is one of the package's own."""
+        return str(self.owner[0]).startswith(_BUILT_IN)
+
     @property
     def parallel(self) -> bool:
         """True if calls may run in parallel."""
@@ -150,7 +156,7 @@ class Tool:
         """Return the arguments as the function takes them; raises InvalidArgumentsError."""
         checked = arguments if self.refuse_controls else self._command_argument(arguments)
         try:
-            check_control_characters(checked)
+            argument_schema.check_control_characters(checked)
             return self.arguments.validate(arguments)
         except InvalidArgumentsError as error:
             raise InvalidArgumentsError(f"{self.name}: {error}") from None
@@ -161,7 +167,9 @@ class Tool:
 
 
 @lru_cache(maxsize=256)  # asked for with each request, and each time for all tools
-def _define(name: str, description: str, arguments: ArgumentSchema) -> ToolDefinition:
+def _define(
+    name: str, description: str, arguments: argument_schema.ArgumentSchema
+) -> ToolDefinition:
     words = "\n\n".join(filter(None, (description, arguments.conditions)))
     return ToolDefinition(name=name, description=words, input_schema=arguments.schema)
 
@@ -216,11 +224,11 @@ def _from_object(thing: Any) -> Tool:
         return getattr(thing, name, getattr(BaseTool, name))
 
     if (model := trait("args_model")) is not None:
-        arguments: ArgumentSchema = TypedArgumentSchema(model)
+        arguments: argument_schema.ArgumentSchema = argument_schema.TypedArgumentSchema(model)
     elif (schema := trait("parameters")) is not None:
-        arguments = JsonArgumentSchema(schema)
+        arguments = argument_schema.JsonArgumentSchema(schema)
     else:
-        arguments = signature_schema(thing.execute)
+        arguments = argument_schema.signature_schema(thing.execute)
     return Tool(
         name=thing.name,
         description=trait("description") or inspect.cleandoc(type(thing).__doc__ or ""),
@@ -296,7 +304,7 @@ def tool(
             name=name or str(getattr(function, "__name__", type(function).__name__)),
             description=inspect.getdoc(function) or "",
             function=call,
-            arguments=signature_schema(call, local),
+            arguments=argument_schema.signature_schema(call, local),
             where=_choose_where(where, call),
             **traits,
         )
@@ -380,7 +388,10 @@ class Toolbox:
         self.notices: tuple[str, ...] = ()
         """Notices about tools that were left out."""
         for each in tools:
-            self.add(each)
+            if each.name in self._tools:
+                self.add(each)
+            else:
+                self._tools[each.name] = each
 
     def add_from_cells(self, tools: Iterable[Tool | BaseTool]) -> None:
         """Add tools that cells defined; one that cannot be used is left out, with a notice."""
@@ -416,7 +427,7 @@ class Toolbox:
 
         One that gives way is left out if that run lacks it.
         """
-        lent = (own._tools.get(each.name, each) if is_built_in(each) else each for each in self)
+        lent = (own._tools.get(each.name, each) if each.is_built_in else each for each in self)
         return Toolbox(each for each in lent if each.name in own or not each.gives_way)
 
     def add(self, new: Tool) -> None:
@@ -427,7 +438,7 @@ class Toolbox:
         """
         old = self._tools.get(new.name)
         override = new.allow_override or (old is not None and old.gives_way)
-        if old is not None and not override and _owner_of(old) != _owner_of(new):
+        if old is not None and not override and old.owner != new.owner:
             raise DuplicateToolError(
                 f"two tools are named {new.name!r}; rename one of them, or make the one that is "
                 "to replace the other with allow_override=True"
@@ -504,16 +515,4 @@ class Toolbox:
 
 def _is_redefinition(old: Tool, new: Tool) -> bool:
     """Return whether a cell of the user's was run again; built-ins are made here alone."""
-    return new is old or (_owner_of(old) == _owner_of(new) and not is_built_in(old))
-
-
-def is_built_in(each: Tool) -> bool:
-    """Return whether a tool is one of the package's own."""
-    return str(_owner_of(each)[0]).startswith(_BUILT_IN)
-
-
-def _owner_of(each: Tool) -> tuple[str, str]:
-    """Return the owner of a tool: re-running a cell makes another object of the same origin."""
-    owner = getattr(each.function, "__self__", None)
-    made_by = type(owner) if isinstance(owner, BaseTool) else each.function
-    return made_by.__module__, made_by.__qualname__
+    return new is old or (old.owner == new.owner and not old.is_built_in)

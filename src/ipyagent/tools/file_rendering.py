@@ -17,10 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from ipyagent.errors import InvalidArgumentsError, PathValidationError
 from ipyagent.plaintext import ellipsize, human_size, limit_lines, spell
 from ipyagent.schema import ImageContent, ToolResult
-from ipyagent.tools.notebook_file import render_saved
-from ipyagent.tools.tables import describe_table, table_ending
-from ipyagent.tools.tables.sample import KINDS, NotTableError, split_ending
-from ipyagent.tools.text_encoding import (
+from ipyagent.tools.file_change import (
     BOM,
     ENDING_NAMES,
     MIXED,
@@ -28,6 +25,9 @@ from ipyagent.tools.text_encoding import (
     detect_line_ending,
     normalize_newlines,
 )
+from ipyagent.tools.notebook_file import render_saved
+from ipyagent.tools.tables import describe_table, table_ending
+from ipyagent.tools.tables.sample import KINDS, NotTableError, split_ending
 from ipyagent.tools.workspace import Workspace
 
 if TYPE_CHECKING:

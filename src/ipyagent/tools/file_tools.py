@@ -25,18 +25,21 @@ from ipyagent.plaintext import limit_lines, plural, spell
 from ipyagent.schema import Preview, ToolResult
 from ipyagent.tools import file_rendering, path_rules
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.file_change import Change, Checkpoints, Previews, size_of
-from ipyagent.tools.file_rendering import PROBE, describe_binary, is_binary
-from ipyagent.tools.path_rules import WalkBudget
-from ipyagent.tools.tables import describe_table, table_ending
-from ipyagent.tools.tables.sample import NotTableError
-from ipyagent.tools.text_encoding import (
+from ipyagent.tools.file_change import (
+    Change,
+    Checkpoints,
+    Previews,
     decode_file,
     detect_line_ending,
     encode_text,
     normalize_newlines,
     replace_keeping_endings,
+    size_of,
 )
+from ipyagent.tools.file_rendering import PROBE, describe_binary, is_binary
+from ipyagent.tools.path_rules import WalkBudget
+from ipyagent.tools.tables import describe_table, table_ending
+from ipyagent.tools.tables.sample import NotTableError
 from ipyagent.tools.workspace import Workspace
 
 WriteMode = Literal["overwrite", "append"]

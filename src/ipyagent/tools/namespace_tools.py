@@ -8,6 +8,7 @@ extension and runs no Python code.
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import contextlib
 import difflib
@@ -28,6 +29,7 @@ from ipyagent.kernel.namespace import Namespace, digest
 from ipyagent.kernel.shell import CellNote
 from ipyagent.plaintext import ellipsize, spell
 from ipyagent.schema import Preview, Run, ToolExecution, ToolResult, VariableChange
+from ipyagent.syntax import root_name, try_parse
 from ipyagent.tools.base import Tool, Where, tool
 from ipyagent.tools.file_tools import FilePattern
 from ipyagent.tools.tracked_namespace import TrackedNamespace
@@ -74,7 +76,7 @@ def _by_runs(runs: Iterable[Run], name: str, column: str) -> Iterator[Author]:
                 if change.name == name and _concerns(change, column):
                     text = ": ".join(filter(None, (change.change, change.summary or change.type)))
                     who = f"run {run.id}, call {call.call.id}"
-                    line = code_line(_code(call), name)
+                    line = code_line(_code(call), name, column)
                     yield Author(call.started_at or run.started_at, text, who, line)
 
 
@@ -97,20 +99,47 @@ def _by_cells(notes: Iterable[CellNote], name: str, column: str) -> Iterator[Aut
     for note in notes:
         if name in note.changes and (not column or column in note.code):
             number = "" if note.number is None else f" [{note.number}]"
-            line = code_line(note.code, name)
+            line = code_line(note.code, name, column)
             yield Author(note.at, note.changes[name], f"your cell{number}", line)
 
 
-def code_line(code: str, name: str) -> str:
-    """Return the line of code that most likely changed a variable."""
-    lines = [line.strip() for line in code.splitlines() if line.strip()]
-    word = rf"(?<![\w.]){re.escape(name)}(?!\w)"
-    sets = rf"{word}[^=]*(?<![=!<>])=(?!=)|(?:import|def|class|del|for) .*{word}"
-    for test in map(re.compile, (sets, word)):
-        found = [line for line in lines if test.search(line)]
-        if found:
-            return ellipsize(one_line(found[-1], LINE), LINE)
-    return ellipsize(one_line(lines[0], LINE), LINE) if lines else ""
+def code_line(code: str, name: str, column: str = "") -> str:
+    """Return the line of code that most likely changed a variable, or one column of it."""
+    lines, tree = code.splitlines(), try_parse(code)
+    sets = sorted(_find_changes(tree, name)) if tree else []
+    word = re.compile(rf"(?<![\w.]){re.escape(name)}(?!\w)")
+    found = [lines[number - 1] for number in sets] or [each for each in lines if word.search(each)]
+    found = [each for each in found if column in each] or found
+    first = next(filter(str.strip, lines), "")
+    return ellipsize(one_line((found or [first])[-1].strip(), LINE), LINE)
+
+
+def _find_changes(tree: ast.Module, name: str) -> Iterator[int]:
+    """Yield the numbers of the lines that bind a name, or change in place what it stands for."""
+    for each in ast.walk(tree):
+        match each:
+            case ast.FunctionDef(name=bound) | ast.AsyncFunctionDef(name=bound):
+                pass
+            case ast.ClassDef(name=bound):
+                pass
+            case ast.alias(name=module, asname=given):
+                bound = given or module.partition(".")[0]
+            case ast.Name(ctx=ast.Store() | ast.Del()):
+                bound = each.id
+            case (
+                ast.Attribute(ctx=ast.Store() | ast.Del())
+                | ast.Subscript(ctx=ast.Store() | ast.Del())
+            ):
+                bound = root_name(each)
+            # The last expression usually only shows something.
+            case ast.Expr(value=ast.Call(func=ast.Attribute())) if each is not tree.body[-1]:
+                bound = root_name(each.value)
+            case ast.Call(keywords=keywords) if any(k.arg == "inplace" for k in keywords):
+                bound = root_name(each)
+            case _:
+                continue
+        if bound == name:
+            yield each.lineno
 
 
 def namespace_tools(

@@ -2,155 +2,50 @@
 
 Also the cells of a notebook as text, and changes of cells as they are kept to be taken back.
 
-Parsing and writing a notebook changes indentation, escapes and numbers: a change of one cell would
-change every line. So the positions of the cells in the JSON text are found, and the rest stays.
+It is written in the style that it had, so that a change of one cell changes no other line.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import product
 
+from ipyagent.digests import digest_json
 from ipyagent.errors import AgentError, InvalidArgumentsError, PageError, PathValidationError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import NotebookCell, OpenNotebook
 from ipyagent.plaintext import ellipsize, first_line, plural, spell, strip_escapes
 from ipyagent.schema import FileChange
-from ipyagent.tools.file_change import Change, Checkpoints
-from ipyagent.tools.text_encoding import decode_utf8
+from ipyagent.tools.file_change import Change, Checkpoints, decode_utf8
 from ipyagent.tools.workspace import Workspace
 
-_SPACE = re.compile(r"[ \t\n\r]*")
-_DECODER = json.JSONDecoder()
+_STYLES: tuple[JsonDict, ...] = (
+    {"indent": 1},  # Jupyter's own
+    {"indent": 2},
+    {"indent": 4},
+    {"indent": "\t"},
+    {},
+    {"separators": (",", ":")},
+)
 
 
-@dataclass(frozen=True)
-class Span:
-    """The start and end of a value in a text."""
+def _write_like(text: str, before: JsonDict, after: JsonDict) -> str:
+    """Return a changed notebook in the style in which its text was written.
 
-    start: int
-    end: int
-
-
-@dataclass(frozen=True)
-class CellList:
-    """A list of cells in a notebook's text."""
-
-    text: str
-    span: Span
-    items: list[Span]
-
-    def replace_at(self, number: int, cell: JsonDict) -> str:
-        """Return the text with one cell replaced."""
-        span = self.items[number]
-        return self._splice(span, self._dump_cell(cell))
-
-    def insert_at(self, number: int, cell: JsonDict) -> str:
-        """Return the text with a cell inserted before that number, or after the last."""
-        written = self._dump_cell(cell)
-        if not self.items:
-            inside = f"{self._line_break(1)}{written}{self._line_break(0)}"
-            return self._splice(self.span, f"[{inside}]")
-        comma = (
-            self._cell_separator
-            if len(self.items) > 1
-            else f",{self._space_before_first or self._inline_space}"
-        )
-        if number < len(self.items):
-            at = self.items[number].start
-            return self._splice(Span(at, at), f"{written}{comma}")
-        at = self.items[-1].end
-        return self._splice(Span(at, at), f"{comma}{written}")
-
-    @property
-    def _space_before_first(self) -> str:
-        """The white space before the first cell."""
-        return self.text[self.span.start + 1 : self.items[0].start] if self.items else ""
-
-    @property
-    def _cell_separator(self) -> str:
-        """The comma and white space between two cells."""
-        return self.text[self.items[0].end : self.items[1].start]
-
-    @property
-    def _newline(self) -> str:
-        """The line ending if each value has its own line; "" for a text on one line."""
-        found = re.match(r"\s*\{[ \t]*(\r?\n)", self.text)
-        return found[1] if found else ""
-
-    @property
-    def _inline_space(self) -> str:
-        """The space after commas and colons in one-line texts."""
-        return " " if re.search(r'"nbformat"\s*:\s', self.text) else ""
-
-    @property
-    def _indent(self) -> str:
-        """One step of indentation, as before the first key."""
-        found = re.match(r"\s*\{\s*\n([ \t]*)", self.text)
-        return found[1] if found else ""
-
-    def _line_break(self, deeper: int) -> str:
-        """Return a line break with the indentation of the list's line, or of its items."""
-        if not self._newline:
-            return ""
-        line = self.text.rfind("\n", 0, self.span.start) + 1
-        own = _leading_space(self.text[line:])
-        return self._newline + own + self._indent * deeper
-
-    def _dump_cell(self, cell: JsonDict) -> str:
-        """Return the cell as JSON in the text's own style."""
-        escapes = self.text.isascii() and "\\u" in self.text
-        if not self._newline:
-            separators = (f",{self._inline_space}", f":{self._inline_space}")
-            return json.dumps(cell, ensure_ascii=escapes, separators=separators)
-        indent = self._indent
-        written = json.dumps(cell, ensure_ascii=escapes, indent=indent)
-        lead = self._space_before_first if "\n" in self._space_before_first else self._line_break(1)
-        return written.replace("\n", self._newline + lead.rpartition("\n")[2])
-
-    def _splice(self, span: Span, new: str) -> str:
-        return self.text[: span.start] + new + self.text[span.end :]
-
-
-def find_cell_list(text: str) -> CellList:
-    """Return the cell list of a notebook's text."""
-    span = dict(_field_spans(text, 0))["cells"]
-    return CellList(text, span, list(_item_spans(text, span.start)))
-
-
-def _field_spans(text: str, at: int) -> Iterator[tuple[str, Span]]:
-    """Yield the keys of the object at a position, and the spans of their values."""
-    at = _skip_space(text, _skip_space(text, at, "{"))
-    while text[at] != "}":
-        key, at = _DECODER.raw_decode(text, at)
-        start = _skip_space(text, _skip_space(text, at, ":"))
-        _, at = _DECODER.raw_decode(text, start)
-        yield key, Span(start, at)
-        at = _skip_space(text, _skip_space(text, at, ","))
-
-
-def _item_spans(text: str, at: int) -> Iterator[Span]:
-    """Yield the spans of the items of the list at a position."""
-    at = _skip_space(text, _skip_space(text, at, "["))
-    while text[at] != "]":
-        start = at
-        _, at = _DECODER.raw_decode(text, start)
-        yield Span(start, at)
-        at = _skip_space(text, _skip_space(text, at, ","))
-
-
-def _skip_space(text: str, at: int, sign: str = "") -> int:
-    """Return the position after white space, and after `sign` if it comes next."""
-    found = _SPACE.match(text, at)
-    at = found.end() if found else at
-    return at + len(sign) if sign and text.startswith(sign, at) else at
-
-
-def _leading_space(text: str) -> str:
-    return re.match(r"[ \t]*", text)[0]  # type: ignore[index]
+    That is the style in which the notebook before the change is the text; else Jupyter's own.
+    """
+    body, space = text.rstrip(), text[len(text.rstrip()) :]
+    newline = "\r\n" if "\r\n" in text else "\n"
+    for style, escapes in product(_STYLES, (False, True)):
+        chosen = {**style, "ensure_ascii": escapes}
+        if json.dumps(before, **chosen).replace("\n", newline) == body:
+            break
+    else:
+        chosen = {"indent": 1, "ensure_ascii": "\\u" in text}
+    return json.dumps(after, **chosen).replace("\n", newline) + space
 
 
 class NotebookFile:
@@ -176,7 +71,8 @@ class NotebookFile:
     def insert(self, index: int, kind: str, source: str) -> str:
         """Insert a cell; return its id, or "" in formats without ids."""
         cell = self._build_cell(kind, source)
-        self._write_text(find_cell_list(self._text).insert_at(index, cell))
+        cells = self._notebook["cells"]
+        self._write([*cells[:index], cell, *cells[index:]])
         return str(cell.get("id", ""))
 
     def replace(self, cell: NotebookCell, source: str) -> None:
@@ -185,17 +81,19 @@ class NotebookFile:
         raw["source"] = _split_source(source) if isinstance(raw.get("source"), list) else source
         if raw["cell_type"] == "code":
             raw |= {"outputs": [], "execution_count": None}
-        self._write_text(find_cell_list(self._text).replace_at(cell.number, raw))
+        cells = self._notebook["cells"]
+        self._write([*cells[: cell.number], raw, *cells[cell.number + 1 :]])
 
     def _build_cell(self, kind: str, source: str) -> JsonDict:
         cell: JsonDict = {"cell_type": kind, "metadata": {}, "source": _split_source(source)}
         if kind == "code":
             cell |= {"execution_count": None, "outputs": []}
         if _has_ids(self._notebook):
-            cell["id"] = uuid.uuid4().hex[:8]
+            cell["id"] = digest_json([self._text, cell])[:8]  # a replay gives it the same one
         return dict(sorted(cell.items()))
 
-    def _write_text(self, text: str) -> None:
+    def _write(self, cells: list[JsonDict]) -> None:
+        text = _write_like(self._text, self._notebook, {**self._notebook, "cells": cells})
         self._parse_notebook(text)
         change = Change(self._path, self._before, text.encode(), "")
         kept = Checkpoints(self._workspace).save(change)

@@ -22,9 +22,8 @@ from ipyagent.plaintext import spell
 from ipyagent.schema import CellPlace, Preview, ToolResult
 from ipyagent.tools.argument_schema import check_control_characters
 from ipyagent.tools.base import Tool, Where, tool
-from ipyagent.tools.file_change import Change, Previews
+from ipyagent.tools.file_change import Change, Previews, encode_text
 from ipyagent.tools.notebook_file import CellChange, NotebookFile, render_cell, render_notebook
-from ipyagent.tools.text_encoding import encode_text
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
 

@@ -59,9 +59,7 @@ def has_notes(workspace: Workspace) -> bool:
 class NoteTools:
     """The tools that keep notes. Concurrent writers and damaged files lose nothing."""
 
-    def __init__(
-        self, workspace: Workspace, read_sources: Callable[[], Iterable[str]] = tuple
-    ) -> None:
+    def __init__(self, workspace: Workspace, read_sources: Callable[[], Iterable[str]]) -> None:
         self._workspace, self._read_sources = workspace, read_sources
 
     def record_note(self, content: Content, category: Category | None = None) -> str:
@@ -98,37 +96,26 @@ class NoteTools:
             return f"No notes recorded yet.{remark}"
         if not found:
             return f"No notes found in category: {category}{remark}"
-        return (
-            "\n".join(_format_note(number, each) for number, each in enumerate(found, 1)) + remark
-        )
+        return "\n".join(map(_format_note, itertools.count(1), found)) + remark
 
 
 def _load_entries(state: StateFolder) -> tuple[bytes | None, list[object], str]:
     """Return the content of the file, its entries, and a remark if it was damaged."""
     data = state.read_if_exists(NOTES_FILE)
-    if data is None:
-        return None, [], ""
-    if not data.strip():
+    if not data or not data.strip():
         return data, [], ""
     entries = parse_json(data)
     if isinstance(entries, list):
         return data, entries, ""
-    return (
-        data,
-        [],
-        f"\n({STATE}/{NOTES_FILE} was damaged; it is kept as {_move_aside(state, data)})",
-    )
+    aside = _move_aside(state, data)
+    return data, [], f"\n({STATE}/{NOTES_FILE} was damaged; it is kept as {aside})"
 
 
 def _move_aside(state: StateFolder, data: bytes) -> str:
     """Keep a damaged file under an unused name."""
     numbered = (f"{NOTES_FILE}.corrupt.{number}" for number in itertools.count(1))
-    free = (
-        name
-        for name in itertools.chain([f"{NOTES_FILE}.corrupt"], numbered)
-        if not state.stat(name)
-    )
-    name = next(free)
+    names = itertools.chain([f"{NOTES_FILE}.corrupt"], numbered)
+    name = next(each for each in names if not state.stat(each))
     state.compare_and_swap(name, None, data)
     return name
 
@@ -205,16 +192,10 @@ Text = Annotated[str, Field(min_length=1, max_length=2_000)]
 Choices = Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=8)]
 
 
-def question_tool() -> Tool:
-    """Return `ask_user`."""
-    return _ask_user
-
-
 @tool(
-    name="ask_user",
     question=lambda question, choices: Question(text=question, choices=tuple(choices or ())),
 )
-def _ask_user(question: Text, choices: Choices | None = None) -> str:
+def ask_user(question: Text, choices: Choices | None = None) -> str:
     """Ask what only the user knows.
 
     Never ask for permission: calls do that themselves.

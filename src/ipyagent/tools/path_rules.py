@@ -125,11 +125,8 @@ def is_protected(path: str) -> bool:
 
 def is_deceptive(path: str) -> bool:
     """Return whether a new file of that name would look like another name or place."""
-    for part in path.split("/"):
-        plain = unicodedata.normalize("NFKC", part)
-        if not part.isprintable() or plain in {".", ".."} or "/" in plain:
-            return True
-    return False
+    plain = [unicodedata.normalize("NFKC", part) for part in path.split("/")]
+    return not path.isprintable() or any(each in {".", ".."} or "/" in each for each in plain)
 
 
 def is_within(path: str, folder: str) -> bool:
@@ -153,12 +150,9 @@ def find_shadowed_module(path: str, root: Path) -> str | None:
         return None
     stem = name.split(".")[0]
     if stem == "__init__":
-        if not folders:
-            return None
-        stem = folders[-1]
-    return next(
-        (each for each in (stem, *_equivalent_names(stem)) if _is_installed(each, root)), None
-    )
+        stem = folders[-1] if folders else ""
+    names = (stem, *_equivalent_names(stem))
+    return next((each for each in names if _is_installed(each, root)), None)
 
 
 def _is_installed(module: str, root: Path) -> bool:

@@ -38,19 +38,12 @@ from ipyagent.schema import Rehearsal, RehearsalOutcome, ToolResult
 from ipyagent.tools.path_rules import STATE
 from ipyagent.tools.rehearsed import UNTRIED, RehearsalContext, Rehearsed
 from ipyagent.tools.reports import judge_report
-from ipyagent.tools.sandbox import bubblewrap, seccomp
+from ipyagent.tools.sandbox import bubblewrap
 from ipyagent.tools.sandbox.protected_paths import WorkspaceScan
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
 from ipyagent.values.describe.safe_inspect import module_name
-from ipyagent.values.variables.reach import (
-    Adoption,
-    list_definitions,
-    list_names,
-    loaded_names,
-    names_of_loops,
-    stored_names,
-)
+from ipyagent.values.variables import reach
 
 _LEFT = "(Left on the copy of the kernel where this ran: {}. To have it, send it with keep=true.)"
 _GONE = (
@@ -94,7 +87,7 @@ def build_confinement(root: Path, method: Method = "namespaces") -> Confinement:
         hidden_files=tuple(guarded.hidden_files),
         hidden_folders=(STATE, *guarded.hidden_folders),
         state=STATE,
-        call_filter=seccomp.build_filter(processes=False, namespaces=method == "namespaces"),
+        call_filter=bubblewrap.build_filter(processes=False, namespaces=method == "namespaces"),
         variables=frozenset(bubblewrap.kept_variables()),
         method=method,
     )
@@ -120,9 +113,9 @@ class Rehearser:
         """Return whether a call says itself that it changes what is there."""
         bindings = self._namespace.plain.bindings()
         code = self._namespace.plain.as_python(str(arguments.get("code")))
-        bound = stored_names(code) | {node.name for node in list_definitions(code)}
+        bound = reach.stored_names(code) | {node.name for node in reach.list_definitions(code)}
         there = bindings.keys() - self._namespace.plain.own.names(bindings)
-        return bool(arguments.get("keep") or (bound - names_of_loops(code)) & there)
+        return bool(arguments.get("keep") or (bound - reach.names_of_loops(code)) & there)
 
     async def rehearse(
         self, codes: Sequence[str], context: RehearsalContext, *, keeps: bool = False
@@ -184,7 +177,7 @@ class Rehearser:
         missing = [name for name in left if f"NameError: name '{name}' is not defined" in error]
         if judged.result is None or not missing:
             return judged
-        note = _GONE.format(", ".join(sorted({*missing, *(left & loaded_names(code))})))
+        note = _GONE.format(", ".join(sorted({*missing, *(left & reach.loaded_names(code))})))
         return replace(judged, result=judged.result.with_note(note, only_model=True))
 
     async def _choose_method(self, context: RehearsalContext) -> None:
@@ -222,7 +215,7 @@ class Rehearser:
         Raises AgentError if its variables cannot be adopted any more.
         """
         assert rehearsed.result is not None  # noqa: S101 - only then it is asked for
-        adoption = rehearsed.adoption or Adoption({}, set())
+        adoption = rehearsed.adoption or reach.Adoption({}, set())
         result = self._namespace.take_over(code, rehearsed.result, adoption)
         restore_random_states(adoption.random, self._namespace.plain.bindings())
         for chart in rehearsed.charts:
@@ -281,7 +274,7 @@ def uses_polars(code: str, variables: Mapping[str, object]) -> bool:
     """Return whether code may use polars, whose threads run: in a fork it would wait for them."""
     if "polars" not in sys.modules or not any(map(_is_polars_thread, Path(_THREADS).iterdir())):
         return False
-    for name in list_names(code, variables):
+    for name in reach.list_names(code, variables):
         value = variables[name]
         owner = value.__name__ if type(value) is ModuleType else module_name(type(value))
         if owner.partition(".")[0] == "polars":

@@ -22,6 +22,7 @@ from unicodedata import normalize
 
 from pydantic import ValidationError
 
+from ipyagent import schema
 from ipyagent.errors import AgentError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.displays import PageBundle, as_chart, as_image
@@ -30,14 +31,6 @@ from ipyagent.rehearsal.on_copy import digest_file
 from ipyagent.rehearsal.plain_data import read_all
 from ipyagent.rehearsal.plain_parts import NotPlainError
 from ipyagent.rehearsal.process import NotRehearsedError
-from ipyagent.schema import (
-    Display,
-    FileEffect,
-    Rehearsal,
-    RehearsalOutcome,
-    ToolResult,
-    VariableChange,
-)
 from ipyagent.tools.file_change import Change
 from ipyagent.tools.rehearsed import Rehearsed
 from ipyagent.tools.workspace import Workspace
@@ -112,12 +105,14 @@ def judge_report(
     bound = {*adoption.values, *adoption.gone}
     kept = tuple(each for each in found.variables if each.name in bound)
     missing = tuple(name for name in resolved if name not in bound)
-    outcome = RehearsalOutcome.ADOPTED if kept else RehearsalOutcome.LOOKED
-    judged = Rehearsal(outcome=outcome, variables=kept, left=(*missing, *found.left))
+    outcome = schema.RehearsalOutcome.ADOPTED if kept else schema.RehearsalOutcome.LOOKED
+    judged = schema.Rehearsal(outcome=outcome, variables=kept, left=(*missing, *found.left))
     return Rehearsed(judged, result, adoption, asked=found, charts=drawn, left=left)
 
 
-def _read_report(report: JsonDict, workspace: Workspace) -> tuple[Rehearsal, ToolResult, bool]:
+def _read_report(
+    report: JsonDict, workspace: Workspace
+) -> tuple[schema.Rehearsal, schema.ToolResult, bool]:
     """Return what a report says; and whether the code met its isolation. Raises ValidationError."""
     result = _read_result(report["result"], has_charts=bool(report["charts"]))
     attempts = [(str(kind), str(detail)) for kind, detail in report["attempts"][:_TEXTS]]
@@ -126,8 +121,8 @@ def _read_report(report: JsonDict, workspace: Workspace) -> tuple[Rehearsal, Too
     # Where nothing can be written on the copy, that is all that is known of a file.
     refused = [{"path": t, "kind": k} for k, t in met if k in ("changes", "deletes")]
     left = [*(f"{name} ({kind})" for name, kind in report["left"].items()), *report["touched"]]
-    found = Rehearsal(
-        outcome=RehearsalOutcome.CHANGES,
+    found = schema.Rehearsal(
+        outcome=schema.RehearsalOutcome.CHANGES,
         variables=tuple(_read_variables(report["variables"])),
         files=tuple(_read_files([*refused, *report["files"]], workspace)),
         result=result,
@@ -167,8 +162,8 @@ def _makes_difference(kind: str, detail: str) -> bool:
 
 
 def _judge_failure(
-    found: Rehearsal,
-    result: ToolResult,
+    found: schema.Rehearsal,
+    result: schema.ToolResult,
     sees: Callable[[str], bool],
     charts: tuple[PageBundle, ...],
     *,
@@ -183,7 +178,7 @@ def _judge_failure(
         return Rehearsed(found.model_copy(update={"result": None}), has_failed=True)
     has_changed = found.files or found.texts or found.variables
     result = result.with_note(UNKEPT) if has_changed else result
-    failed = Rehearsal(outcome=RehearsalOutcome.FAILED)
+    failed = schema.Rehearsal(outcome=schema.RehearsalOutcome.FAILED)
     return Rehearsed(failed, result, has_failed=True, charts=charts)
 
 
@@ -202,17 +197,17 @@ def _is_free(name: str, bindings: Mapping[str, object], own: Collection[str]) ->
     return is_bindable(name) and (name not in bindings or name in own)
 
 
-def _read_result(data: JsonDict, *, has_charts: bool) -> ToolResult:
+def _read_result(data: JsonDict, *, has_charts: bool) -> schema.ToolResult:
     images = (as_image(str(i["data"])) for i in data["images"][:_IMAGES])
     displays = (
-        Display(
+        schema.Display(
             data={kind: text for kind, text in each["data"].items() if kind in _SHOWN},
             beside=has_charts and bool(each.get("beside")),
             images_before=each["images_before"],
         )
         for each in data["displays"][:_DISPLAYS]
     )
-    return ToolResult(
+    return schema.ToolResult(
         success=data["success"],
         output=str(data["output"]),
         error=None if data["success"] else str(data["error"]),
@@ -223,16 +218,16 @@ def _read_result(data: JsonDict, *, has_charts: bool) -> ToolResult:
     )
 
 
-def _read_variables(changes: list[JsonDict]) -> Iterator[VariableChange]:
+def _read_variables(changes: list[JsonDict]) -> Iterator[schema.VariableChange]:
     for change in changes[:_CHANGES]:
         if len(change["name"]) > _TEXT or len(change["type"]) > _TEXT:
             raise ValueError("a name is too long")
         limits = dict.fromkeys(change, _TEXT) | {"cells": 3 * _TEXT}
         cut = {key: str(text)[: limits[key]] for key, text in change.items()}
-        yield VariableChange.model_validate(cut)
+        yield schema.VariableChange.model_validate(cut)
 
 
-def _read_files(entries: list[JsonDict], workspace: Workspace) -> Iterator[FileEffect]:
+def _read_files(entries: list[JsonDict], workspace: Workspace) -> Iterator[schema.FileEffect]:
     """Yield the files and folders that would differ from what is there now."""
     root = workspace.root
     for entry in entries[:_FILES]:
@@ -252,7 +247,7 @@ def _read_files(entries: list[JsonDict], workspace: Workspace) -> Iterator[FileE
         name = path.relative_to(root) if path.is_relative_to(root) else path
         diff = _diff(str(name), entry.get("text"), workspace, is_new=not exists)
         end = "/" if kind in ("folder", "new folder") else ""
-        yield FileEffect(path=f"{name}{end}", change=change, diff=diff)
+        yield schema.FileEffect(path=f"{name}{end}", change=change, diff=diff)
 
 
 def _is_same_file(entry: JsonDict, path: Path) -> bool:

@@ -13,28 +13,11 @@ from collections.abc import Callable, Collection
 import pydantic_core
 from pydantic import BaseModel
 
+from ipyagent import errors, schema
 from ipyagent.digests import digest_bytes
-from ipyagent.errors import (
-    AgentError,
-    ConfigError,
-    InvalidArgumentsError,
-    PageError,
-    PathTraversalError,
-    PathValidationError,
-    name_and_text,
-)
 from ipyagent.plaintext import strip_escapes
-from ipyagent.schema import (
-    STANDARD,
-    ImageContent,
-    TextContent,
-    ToolResult,
-    TruncatedOutput,
-    TruncationConfig,
-)
-from ipyagent.tools.folder import MAX_BYTES
 from ipyagent.tools.path_rules import STATE
-from ipyagent.tools.workspace import Workspace
+from ipyagent.tools.workspace import MAX_BYTES, Workspace
 from ipyagent.values.describe import describe
 
 _BETWEEN = "\n…\n\n"  # the line breaks around the cut, and before the footer
@@ -68,8 +51,8 @@ def truncate(
     *,
     tool: str,
     save: Callable[[str], str] | None,
-    limits: TruncationConfig = STANDARD,
-) -> tuple[str, TruncatedOutput | None]:
+    limits: schema.TruncationConfig = schema.STANDARD,
+) -> tuple[str, schema.TruncatedOutput | None]:
     """Return the text if it fits, else beginning, end and a footer within the limits.
 
     `save` saves the full text and returns its path; if it cannot, the footer says so.
@@ -78,7 +61,7 @@ def truncate(
     max_chars, max_lines = limits.max_chars, limits.max_lines
     if not limits.enabled or (len(text) <= max_chars and len(lines) <= max_lines):
         return text, None
-    cut = TruncatedOutput(
+    cut = schema.TruncatedOutput(
         tool_name=tool,
         original_chars=len(text),
         original_lines=len(lines),
@@ -100,11 +83,11 @@ def truncate(
 def _save_full_text(text: str, save: Callable[[str], str] | None) -> str | None:
     try:
         return save(text) if save else None
-    except (AgentError, OSError):
+    except (errors.AgentError, OSError):
         return None
 
 
-def _format_footer(cut: TruncatedOutput, missing: int, *, brief: bool = False) -> str:
+def _format_footer(cut: schema.TruncatedOutput, missing: int, *, brief: bool = False) -> str:
     where = f"read_file {cut.path} has all" if cut.path else "the full text could not be saved"
     if brief:
         return f"[cut; {where}]"
@@ -115,11 +98,11 @@ def _format_footer(cut: TruncatedOutput, missing: int, *, brief: bool = False) -
 
 
 OWN_ERRORS = (
-    InvalidArgumentsError,
-    PathTraversalError,
-    PathValidationError,
-    PageError,
-    ConfigError,
+    errors.InvalidArgumentsError,
+    errors.PathTraversalError,
+    errors.PathValidationError,
+    errors.PageError,
+    errors.ConfigError,
 )
 """Errors that our own code raises before anything is read, so without foreign text."""
 
@@ -128,52 +111,52 @@ LOCALE_ADVICE = (
     "LC_ALL=C.UTF-8 in its environment"
 )
 
-_ERRORS = TruncationConfig(max_chars=2_000)
-_BLOCKS = (TextContent, ImageContent)
+_ERRORS = schema.TruncationConfig(max_chars=2_000)
+_BLOCKS = (schema.TextContent, schema.ImageContent)
 
 
-def as_result(value: object) -> ToolResult:
+def as_result(value: object) -> schema.ToolResult:
     """Return a tool's return value as a result; objects are described, and kept in `value`."""
     match value:
-        case ToolResult():
+        case schema.ToolResult():
             return value
         case None:
-            return ToolResult(output="Done.")
+            return schema.ToolResult(output="Done.")
         case str():
-            return ToolResult(output=value, value=value)
+            return schema.ToolResult(output=value, value=value)
         case bool() | int() | float():
-            return ToolResult(output=str(value), value=value)
-        case TextContent() | ImageContent():
+            return schema.ToolResult(output=str(value), value=value)
+        case schema.TextContent() | schema.ImageContent():
             return _result_of_blocks([value])
         case list() | tuple() if value and all(isinstance(each, _BLOCKS) for each in value):
             return _result_of_blocks(value)
     if (converted := _convert_own_result(value)) is not None:
         return converted
     output = _dump_records(value) or describe("result", value, detail=True)
-    return ToolResult(output=output, value=value)
+    return schema.ToolResult(output=output, value=value)
 
 
-def error_result(error: BaseException) -> ToolResult:
+def error_result(error: BaseException) -> schema.ToolResult:
     """Return an exception as a result; our own errors are already written for the reader."""
     text = ""
     with contextlib.suppress(BaseException):  # the text of a stranger's error is code, too
         text = strip_escapes(str(error))
-    if not text or not isinstance(error, AgentError):
-        text = name_and_text(error, text)
+    if not text or not isinstance(error, errors.AgentError):
+        text = errors.name_and_text(error, text)
     if isinstance(error, UnicodeEncodeError) and error.encoding == sys.getfilesystemencoding():
         text += f". {LOCALE_ADVICE}"
-    advice = error.advice if isinstance(error, AgentError) else ""
-    result = ToolResult.failure(text, advice)
+    advice = error.advice if isinstance(error, errors.AgentError) else ""
+    result = schema.ToolResult.failure(text, advice)
     return result.model_copy(update={"source": ""}) if isinstance(error, OWN_ERRORS) else result
 
 
 def truncate_result(
-    result: ToolResult,
+    result: schema.ToolResult,
     *,
     tool: str,
     save: Callable[[str], str] | None,
-    limits: TruncationConfig = STANDARD,
-) -> ToolResult:
+    limits: schema.TruncationConfig = schema.STANDARD,
+) -> schema.ToolResult:
     """Return the result cut to a size that a model should read at once; `full_output` stays whole.
 
     `save` saves a text that is cut and returns its path.
@@ -186,10 +169,10 @@ def truncate_result(
     return result.model_copy(update=changes)
 
 
-def _result_of_blocks(blocks: Collection[object]) -> ToolResult:
-    return ToolResult(
-        output="\n".join(block.text for block in blocks if isinstance(block, TextContent)),
-        images=tuple(block for block in blocks if isinstance(block, ImageContent)),
+def _result_of_blocks(blocks: Collection[object]) -> schema.ToolResult:
+    return schema.ToolResult(
+        output="\n".join(block.text for block in blocks if isinstance(block, schema.TextContent)),
+        images=tuple(block for block in blocks if isinstance(block, schema.ImageContent)),
     )
 
 
@@ -203,13 +186,13 @@ def _dump_records(value: object) -> str | None:
         return None
 
 
-def _convert_own_result(value: object) -> ToolResult | None:
+def _convert_own_result(value: object) -> schema.ToolResult | None:
     """Return the result in a tool's own result class: `success`, `content` and `error`."""
     if not (isinstance(value, BaseModel) or _is_record(value)):
         return None
     match value:
         case object(success=bool(success), content=str(output), error=str() | None as error):
-            return ToolResult(
+            return schema.ToolResult(
                 success=success,
                 output=output,
                 value=value,

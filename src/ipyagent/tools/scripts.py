@@ -20,11 +20,11 @@ from ipyagent.plaintext import human_size, plural, spell
 from ipyagent.schema import Preview, PythonScript, ToolResult, now
 from ipyagent.tools import sandbox as processes
 from ipyagent.tools.base import Tool, tool
+from ipyagent.tools.file_change import encode_text
 from ipyagent.tools.sandbox import MAX_HEAD, MAX_PRINTED, BoundedOutput, Sandbox, SandboxResult
 from ipyagent.tools.sandbox.supervisor import MAX_TASKS
 from ipyagent.tools.static_analysis import Effects, analyze_command
 from ipyagent.tools.static_analysis.code import analyze_code
-from ipyagent.tools.text_encoding import encode_text
 from ipyagent.tools.workspace import Workspace
 
 UNSANDBOXED = "not sandboxed"
@@ -74,12 +74,9 @@ def _describe_failure(ran: SandboxResult, timeout: float) -> str:
     if code < 0:
         return f"ended by {_describe_signal(-code)}"
     # A shell and bubblewrap report so that their command was ended by a signal.
-    by_signal = (
-        f", as after {_describe_signal(code - 128)}"
-        if code > 128 and _describe_signal(code - 128)
-        else ""
-    )
-    return f"exit code {code}{by_signal}" if code else ""
+    by_signal = _describe_signal(code - 128)
+    after = f", as after {by_signal}" if by_signal else ""
+    return f"exit code {code}{after}" if code else ""
 
 
 def _describe_signal(number: int) -> str:
@@ -113,11 +110,11 @@ _FOLDER = "scripts"
 _SUBJECT = "script code"
 _ID = re.compile(r"py_[0-9a-f]{6}")
 # What each action needs; `run` takes one of both.
-_REQUIRED_ARGUMENTS: dict[Action, set[str]] = {
-    "create": {"content"},
-    "edit": {"file_id", "content"},
-    "delete": {"file_id"},
-    "list": set(),
+_REQUIRED_ARGUMENTS: dict[Action, tuple[str, ...]] = {
+    "create": ("content",),
+    "edit": ("file_id", "content"),
+    "delete": ("file_id",),
+    "list": (),
 }
 
 
@@ -297,12 +294,12 @@ class ScriptRunner:
     ) -> float:
         """Return the time limit of the call; raises InvalidArgumentsError for invalid arguments."""
         has = {k for k, v in {"file_id": file_id, "content": content}.items() if v is not None}
-        fits = len(has) == 1 if action == "run" else has == _REQUIRED_ARGUMENTS[action]
+        if action == "run":
+            fits, needs = len(has) == 1, "either file_id or content"
+        else:
+            wanted = _REQUIRED_ARGUMENTS[action]
+            fits, needs = has == {*wanted}, " and ".join(wanted) or "neither"
         if not fits:
-            needs = (
-                " and ".join(sorted(_REQUIRED_ARGUMENTS.get(action, ()), reverse=True)) or "neither"
-            )
-            needs = "either file_id or content" if action == "run" else needs
             raise InvalidArgumentsError(f"{action} takes {needs} of file_id and content")
         return resolve_timeout(timeout, self._timeout, self._max_timeout)
 
@@ -352,16 +349,12 @@ def shell_tools(
 ) -> list[Tool]:
     """Return `run_shell`. `save` saves a long output and returns its path."""
 
-    def preview_command(command: str, timeout: float | None) -> Preview:
-        time_limit(timeout)
-        return Preview(kind="code", language="bash", text=command)
-
     def time_limit(given: float | None) -> float:
         return resolve_timeout(given, timeout, max_timeout)
 
     @tool(
         sensitive=True,
-        preview=preview_command,
+        preview=lambda command, **_: Preview(kind="code", language="bash", text=command),
         validate=lambda command, timeout: time_limit(timeout),
         command="command",
         effects=lambda preview: analyze_command(preview.text),

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -40,6 +40,7 @@ from ipyagent.ui.parts import (
     media_html,
     note_html,
     pre,
+    text_element,
     with_inline_code,
 )
 from ipyagent.ui.reveal import clean_output, reveal
@@ -130,30 +131,24 @@ def list_blocks(
     draw_step: DrawStep | None = None,
     start: int = 0,
     keep: Keep = _draw,
-) -> Iterator[Block]:
-    """Yield the blocks of a run, in the order of the card, but those of steps before `start`."""
+) -> list[Block]:
+    """Return the blocks of a run, in the order of the card, but those of steps before `start`."""
     header, plan, ending, state = drawn.header, drawn.plan, drawn.ending, drawn.header.state
     public = f'data-ipyagent="run" data-state="{state}"'
     kind = f"ia-{state} ia-draft" if drawn.is_draft else f"ia-{state}"
-    yield Block("r", "", f'<div class="ipyagent-card {kind} {NO_MATH}" {public}>\n</div>')
-    is_over = drawn.is_over
-    head = [
-        ("h", keep("h", _header, header, is_over, ending is not None)),
-        ("n", keep("n", _notes, drawn.notes)),
-        ("p", keep("p", plan_html, plan, state) if plan else ""),
+    is_over, steps = drawn.is_over, drawn.steps
+    is_folded = is_over and drawn.verbose < OPEN and any(each.is_answer for each in steps)
+    blocks = [
+        Block("r", "", f'<div class="ipyagent-card {kind} {NO_MATH}" {public}>\n</div>'),
+        Block("r/h", "r", keep("h", _header, header, is_over, ending is not None)),
+        Block("r/n", "r", keep("n", _notes, drawn.notes) if drawn.notes else ""),
+        Block("r/p", "r", keep("p", plan_html, plan, state) if plan else ""),
+        *_steps(drawn, draw_step or step_blocks, start, is_folded=is_folded),
+        Block("r/e", "r", keep("e", ending_html, ending) if ending else ""),
+        Block("r/f", "r", keep("f", _footer, drawn.footer, header.model if is_over else "")),
+        Block("r/u", "r", keep("u", _unsent, drawn.unsent) if drawn.unsent else ""),
     ]
-    yield from _children("r", head)
-    yield from _steps(drawn, draw_step or step_blocks, start)
-    tail = [
-        ("e", keep("e", ending_html, ending) if ending else ""),
-        ("f", keep("f", _footer, drawn.footer, header.model if is_over else "")),
-        ("u", keep("u", _unsent, drawn.unsent)),
-    ]
-    yield from _children("r", tail)
-
-
-def _children(parent: str, parts: Iterable[tuple[str, str]]) -> list[Block]:
-    return [Block(f"{parent}/{name}", parent, html) for name, html in parts if html]
+    return [each for each in blocks if each.html]
 
 
 def _header(header: transcript.Header, is_over: bool, has_ending: bool) -> str:
@@ -162,9 +157,9 @@ def _header(header: transcript.Header, is_over: bool, has_ending: bool) -> str:
     if is_over and (has_ending or state == "done"):
         facts = [escape(rest)]
     else:
-        said = element("span", "state", escape(header.state_text))
+        said = text_element("span", "state", header.state_text)
         facts = [escape(header.model), said, *map(escape, header.facts)]
-    mark = element("mark", "badge", escape(header.badge))
+    mark = text_element("mark", "badge", header.badge)
     return element("p", "header", words.join_facts([mark, *facts]))
 
 
@@ -172,11 +167,14 @@ def _unsent(texts: tuple[transcript.UserText, ...]) -> str:
     return element("div", "unsent", "".join(map(_user_text, texts)))
 
 
-def _steps(drawn: transcript.Transcript, draw_step: DrawStep, start: int) -> Iterator[Block]:
-    """Yield the steps: those of a finished run stand behind one line, else looks in a row do."""
-    steps, at = drawn.steps, drawn.todos_at
-    is_folded = drawn.is_over and drawn.verbose < OPEN and any(each.is_answer for each in steps)
-    last = max((n for n, each in enumerate(steps) if is_folded and _calls(each)), default=-1)
+def _steps(
+    drawn: transcript.Transcript, draw_step: DrawStep, start: int, *, is_folded: bool
+) -> list[Block]:
+    """Return the steps: folded, they stand behind one line, else looks in a row do."""
+    steps, at, blocks = drawn.steps, drawn.todos_at, list[Block]()
+    todos = [Block("r/t", "r", _todos(drawn.todos))] if drawn.todos else []
+    with_calls = (n for n, each in enumerate(steps) if _calls(each))
+    last = max(with_calls, default=-1) if is_folded else -1
 
     def group_of(place: int) -> tuple[bool, int]:
         is_behind = _stands_back(steps[place], is_folded=is_folded, is_last=place == last)
@@ -185,14 +183,18 @@ def _steps(drawn: transcript.Transcript, draw_step: DrawStep, start: int) -> Ite
     for (is_behind, _), group in groupby(range(start, len(steps)), group_of):
         places = [*group]
         span, parent = steps[places[0] : places[-1] + 1], "r"
-        lines = sum(len([*_calls(each), *_media(each)]) + bool(each.text) for each in span)
-        if is_behind and lines > (1 if is_folded else _FEW):
+        if is_behind and sum(map(_count_lines, span)) > (1 if is_folded else _FEW):
             parent = f"r/g{places[0]}"
-            yield Block(parent, "r", _fold_line(span))
+            blocks.append(Block(parent, "r", _fold_line(span)))
         for place in places:
-            yield from _children("r", [("t", _todos(drawn.todos))] if place == at else [])
-            yield from draw_step(steps[place], parent)
-    yield from _children("r", [("t", _todos(drawn.todos))] if at >= len(steps) else [])
+            blocks += todos if place == at else ()
+            blocks += draw_step(steps[place], parent)
+    return [*blocks, *(todos if at >= len(steps) else ())]
+
+
+def _count_lines(step: transcript.Step) -> int:
+    """Return how many lines and pictures of a step would be behind a line."""
+    return len(_calls(step)) + len(_media(step)) + bool(step.text)
 
 
 def begin_of_last_group(steps: Sequence[transcript.Step]) -> int:
@@ -208,14 +210,17 @@ def _stands_back(step: transcript.Step, *, is_folded: bool, is_last: bool) -> bo
 
     Figures are in sight, tables only as the last that the answer follows.
     """
-    media = _media(step)
-    is_open = any(call.is_open or call.is_dry for call in _calls(step))
-    if step.is_answer or step.user_texts or step.images or is_open:
+    if step.is_answer or step.user_texts or step.images:
         return False
+    calls = _calls(step)
+    for call in calls:
+        if call.is_open or call.is_dry:
+            return False
     if is_folded:
+        media = _media(step)
         return not (any(map(_is_figure, media)) or (is_last and media))
-    only_looked = {*map(_kind_of, _calls(step))} == {"look"}
-    return only_looked and not (media or step.text or step.notes)
+    only_looked = {*map(_kind_of, calls)} == {"look"}
+    return only_looked and not (step.text or step.notes or _media(step))
 
 
 def _calls(step: transcript.Step) -> list[transcript.Call]:
@@ -238,12 +243,26 @@ def _fold_line(steps: Sequence[transcript.Step]) -> str:
     looks = counts.pop("look", 0)
     named = {1: "Looked once", 2: "Looked twice"}.get(looks, f"Looked {looks} times")
     others = (plural(n, kind) if kind in _ICONS else f"{n} {kind}" for kind, n in counts.items())
-    title = escape(words.join_facts([named if looks else "", *others]) or "Thought")
-    changes = list(dict.fromkeys(each for call in calls for each in call.gist.changes))
+    is_single = len(calls) == 1 and calls[0].status is ToolStatus.SUCCESS
+    counted = (
+        calls[0].gist.title if is_single else words.join_facts([named if looks else "", *others])
+    )
+    title = escape(counted or "Thought")
+    found = (
+        calls[0].gist.changes if is_single else [e for each in calls for e in _list_changes(each)]
+    )
+    changes = list(dict.fromkeys(found))
     more = f" <small>… {len(changes) - _CHIPS} more</small>" if len(changes) > _CHIPS else ""
     icon = _icon("change" if "change" in counts else "look") if calls else ""
     line = f"{icon} {title} {' '.join(map(_chip, changes[:_CHIPS]))}{more}"
     return _line('class="ia-steps"', line)
+
+
+def _list_changes(call: transcript.Call) -> tuple[transcript.EffectLine, ...]:
+    """Return what a call changed, also the file of a diff, which the call's own line names."""
+    is_file = call.gist.kind == "file" and call.status is ToolStatus.SUCCESS
+    own = transcript.EffectLine(change="changed", text=call.summary)
+    return (own, *call.gist.changes) if is_file else call.gist.changes
 
 
 def _line(attributes: str, line: str, body: str = "", *, is_open: bool = False) -> str:
@@ -298,42 +317,46 @@ def _plan_step(step: transcript.PlanStep) -> str:
 
 def step_blocks(
     step: transcript.Step, parent: str, texts: Sequence[str] | None = None, keep: Keep = _draw
-) -> Iterator[Block]:
-    """Yield the blocks of a step, with the blocks of its text if they are not to be made here."""
+) -> list[Block]:
+    """Return the blocks of a step, with the blocks of its text if they are not to be made here."""
     key = f"{parent.partition('/')[0]}/s{step.number}"
-    kind = "answer" if step.is_answer else "step"
-    yield Block(key, parent, element("div", kind, "\n"))
-    before = [
-        ("u", "".join(map(_user_text, step.user_texts))),
-        ("n", _notes(step.notes)),
-        ("w", _waiting(step.waiting) if step.waiting else ""),
-    ]
-    yield from _children(key, before)
-    if thinking := step.thinking:
-        # As it was written while it comes, else as Markdown.
-        more = reveal_prose(thinking.text) if step.is_streaming else ""
-        yield Block(f"{key}/t", key, _thinking(thinking, is_growing=bool(more)), more)
+    kind, public = ("answer", ' data-ipyagent="answer"') if step.is_answer else ("step", "")
+    thinking, waiting = step.thinking, step.waiting
+    # As it was written while it comes, else as Markdown.
+    more = reveal_prose(thinking.text) if thinking and step.is_streaming else ""
+    thought = _thinking(thinking, is_growing=bool(more)) if thinking else ""
     if texts is None:
         texts = markdown_blocks(step.text, step.numbers) if step.text else ()
-    public = ' data-ipyagent="answer"' if step.is_answer else ""
-    yield from _children(key, [("x", element("div", "markdown", "\n" * bool(texts), public))])
-    yield from (Block(f"{key}/x/{n}", f"{key}/x", text) for n, text in enumerate(texts))
+    blocks = [
+        Block(key, parent, element("div", kind, "\n")),
+        Block(f"{key}/u", key, "".join(map(_user_text, step.user_texts))),
+        Block(f"{key}/n", key, _notes(step.notes) if step.notes else ""),
+        Block(f"{key}/w", key, _waiting(waiting) if waiting else ""),
+        Block(f"{key}/t", key, thought, more),
+        Block(f"{key}/x", key, element("div", "markdown", "\n", public) if texts else ""),
+    ]
+    for place, text in enumerate(texts):
+        blocks.append(Block(f"{key}/x/{place}", f"{key}/x", text))
     for place, each in enumerate(step.written):
-        html = f"<p>{escape(each.title)}</p><pre><code></code></pre>"
-        yield Block(f"{key}/w{place}", key, element("div", "written", html), reveal(each.text))
-    parts = [("i", _all_media(step.images))]
+        blocks.append(Block(f"{key}/w{place}", key, _call_in_pieces(each), reveal(each.text)))
+    blocks.append(Block(f"{key}/i", key, _all_media(step.images) if step.images else ""))
     for place, call in enumerate(step.calls):
-        name, media = f"c{place}", call.result.media if call.result else ()
+        name, media = f"{key}/c{place}", call.result.media if call.result else ()
         if not call.is_planned:
-            parts += [
-                (name, keep(f"{key}/{name}", call_html, call)),
-                (f"{name}/m", keep(f"{key}/{name}/m", _all_media, media)),
-            ]
-    yield from _children(key, [*parts, ("z", note_html(step.facts))])
+            blocks.append(Block(name, key, keep(name, call_html, call)))
+            html = keep(f"{name}/m", _all_media, media) if media else ""
+            blocks.append(Block(f"{name}/m", key, html))
+    blocks.append(Block(f"{key}/z", key, note_html(step.facts) if step.facts else ""))
+    return [each for each in blocks if each.html]
+
+
+def _call_in_pieces(call: transcript.Fold) -> str:
+    """Return a call that is coming in, without its arguments."""
+    return element("div", "written", f"<p>{escape(call.title)}</p><pre><code></code></pre>")
 
 
 def _waiting(waiting: transcript.Waiting) -> str:
-    return element("p", "note ia-waiting", escape(waiting.text))
+    return text_element("p", "note ia-waiting", waiting.text)
 
 
 def _user_text(text: transcript.UserText) -> str:
@@ -362,17 +385,17 @@ def _call_line(call: transcript.Call) -> str:
     That a look was one, and times of less than a second, say nothing.
     """
     is_done = call.status is ToolStatus.SUCCESS and not call.is_dry
-    title, outcome = escape(call.gist.title), escape(words.outcome_line(call))
+    title = escape(call.gist.title)
     title = f"<s>{title}</s>" if "taken back" in call.badge else title
     is_long = call.duration and not call.duration.startswith("0.")
     parts = [
         _icon(call.gist.kind) if is_done else _glyph(call),
         element("span", "summary", title),
-        element("mark", "badge", escape(call.badge)),
+        text_element("mark", "badge", call.badge),
         *map(_chip, call.gist.changes),
         "" if call.verdict == "looked" else verdict_html(call.verdict),
-        element("samp", "outcome", outcome),
-        element("small", "duration", escape(call.duration) if is_long else ""),
+        text_element("samp", "outcome", words.outcome_line(call) if call.outcome else ""),
+        text_element("small", "duration", call.duration if is_long else ""),
     ]
     return " ".join(filter(None, parts))
 
@@ -392,7 +415,7 @@ def glyph_html(status: str, glyph: str, text: str) -> str:
 
 def verdict_html(verdict: str) -> str:
     """Return how a call was decided, for its line; or ""."""
-    return element("em", "decision", escape(verdict))
+    return text_element("em", "decision", verdict)
 
 
 def _chip(change: transcript.EffectLine) -> str:
@@ -413,22 +436,23 @@ def _call_body(call: transcript.Call, name: str) -> str:
     caption = words.join_facts([name, escape(facts)])
     if question:
         # The form has the choices.
-        asked = element("p", "question", escape(reveal(question.text)))
+        asked = text_element("p", "question", reveal(question.text))
         request = asked if is_asked else pre(words.question_text(question))
     else:
-        request = (_preview(preview) if preview else "") + pre(words.arguments_text(call.request))
+        request = _preview(preview) if preview else ""
+        request += pre(words.arguments_text(call.request)) if call.request.shown else ""
         if is_asked and call.request.is_exact_folded:
             exact = json.dumps(call.request.arguments, indent=2, ensure_ascii=False)
             request += details("exactly what is sent", pre(exact), 'class="ia-exact"')
     above = [call.touches, call.concern] if is_asked else []
     remarks = ["" if is_asked else call.concern, *call.remarks, reveal(call.request.parse_error)]
     parts = [
-        *(element("p", "concern", escape(text)) for text in above),
+        *[text_element("p", "concern", text) for text in above],
         _effects(call.effects, with_media=is_asked) if call.effects else "",
         element("p", "caption", caption),
         request,
-        *(f"<p><em>{escape(text)}</em></p>" for text in remarks if text),
-        *(_effect(each, "div") for each in call.gist.changes if each.diff),
+        *[f"<p><em>{escape(text)}</em></p>" for text in remarks if text],
+        *[_effect(each, "div") for each in call.gist.changes if each.diff],
         *map(pre, words.texts_beside_line(call)),
         *map(note_html, call.facts),
     ]
@@ -446,7 +470,7 @@ def change_html(call: transcript.Call) -> str:
         change = diff_html(hunks[0] if len(hunks) == 1 else preview.text)
     else:
         change = pre(source, preview.language if preview else "") or note_html("It is empty.")
-    return change + element("p", "concern", escape(call.concern))
+    return change + text_element("p", "concern", call.concern)
 
 
 def _preview(preview: transcript.Preview) -> str:

@@ -27,7 +27,7 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel.threads import MainThread
 from ipyagent.ui.live_blocks import LiveBlocks
 from ipyagent.ui.questions import parse_click
-from ipyagent.ui.transcribe.run import Live, Transcriber, list_asked_by
+from ipyagent.ui.transcribe import Live, Transcriber, list_asked_by
 from ipyagent.ui.transcript import Late, Transcript, Waiting
 
 INTERVAL = 0.04
@@ -58,6 +58,8 @@ class Feed:
         self._lock = threading.Lock()
         self._seq = 0
         self._state: schema.RunState | None = None
+        self._has_news = False
+        """True if something has come since the run was last drawn."""
         self._children: dict[str, schema.RunState] = {}
         self._ended_children: list[schema.Run] = []
         self._transcriber, self._blocks = Transcriber(), LiveBlocks()
@@ -73,7 +75,7 @@ class Feed:
     def __call__(self, event: schema.Event, state: schema.RunState) -> None:
         """Show an event soon, or text that follows other text when an interval has passed."""
         with self._lock:
-            self._state = state
+            self._state, self._has_news = state, True
             self._retry = None
             if isinstance(event, schema.RetryScheduled):
                 text = f"Retry {event.attempt}/{event.of}"
@@ -91,6 +93,7 @@ class Feed:
     def show_child(self, event: schema.Event, state: schema.RunState) -> None:
         """Show the questions of a run that a call has begun."""
         with self._lock:
+            self._has_news = True
             if isinstance(event, schema.RunFinished):
                 self._children.pop(state.run.id, None)
                 self._ended_children.append(state.run)
@@ -127,7 +130,7 @@ class Feed:
             timer.cancel()
         self._timer = self._soon = None
         with self._lock:
-            self._send_changes(self.followers)
+            self._send_changes([*self.followers])
 
     def on_message(self, message: Mapping[str, object], reply: Send) -> None:
         """Handle a page's message, on any thread. `reply` goes to that page alone."""
@@ -144,7 +147,7 @@ class Feed:
                 approval = self.approvals.get(approval_id)
                 answer = parse_click(message.get("answer"), approval.subject) if approval else None
                 if approval and answer and not self.approvals.decide(approval_id, answer):
-                    approval.was_missed = True
+                    approval.was_missed = self._has_news = True
                     self.flush()
 
     def _steer(self, job: Callable[[], object]) -> None:
@@ -155,7 +158,7 @@ class Feed:
         except AgentError as error:
             problem = str(error)
         with self._lock:
-            self._problem = problem
+            self._problem, self._has_news = problem, True
         self.flush()
 
     def follow(self, send: Send) -> None:
@@ -197,6 +200,7 @@ class Feed:
         """Show a run that has ended in another way: it was taken back."""
         with self._lock:
             self._state = replace(self._state or schema.RunState(run), run=run)
+            self._has_news = True
 
     @property
     def totals(self) -> schema.Totals:
@@ -242,24 +246,21 @@ class Feed:
         return Late(decision=answer.decision if answer.plan is None else "edited", at=at)
 
     def _send_changes(self, followers: list[Send]) -> None:
-        if self._state is None:
+        if self._state is None or not self._has_news:
             return
-        drawn = self._transcribe(self._state)
+        drawn, self._has_news = self._transcribe(self._state), False
         before, self._shown = self._shown, drawn
         is_same = before is not None and before.run_id == drawn.run_id
         if not is_same:
             self._blocks = LiveBlocks()
-        changes = self._blocks.update(drawn)
+        changes = self._blocks.update(drawn, self._seq + 1)
         if changes is not None:
             self._seq += 1
-            message = (
-                changes.model_copy(update={"seq": self._seq})
-                if is_same
-                else self._blocks.snapshot(self._seq, drawn)
-            )
-            data = message.to_dict()
-            for send in list(followers):
-                send(data)
+            if followers:
+                message = changes if is_same else self._blocks.snapshot(self._seq, drawn)
+                data = message.to_dict()
+                for send in followers:
+                    send(data)
 
     def _send_snapshot(self, reply: Send) -> None:
         with self._lock:

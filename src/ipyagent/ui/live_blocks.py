@@ -1,11 +1,16 @@
-"""The blocks of a run that is on: what only a page adds to them, and what has changed."""
+"""The blocks of a run that is on: a growing text, what only a page adds, and what has changed."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from itertools import accumulate
+from typing import Final, NamedTuple
 
-from ipyagent.plaintext import plural
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from ipyagent.plaintext import plural, reveal_prose
 from ipyagent.schema import ToolStatus
 from ipyagent.ui import messages, transcript
 from ipyagent.ui.blocks import (
@@ -18,7 +23,7 @@ from ipyagent.ui.blocks import (
     verdict_html,
 )
 from ipyagent.ui.parts import pre
-from ipyagent.ui.prose import Prose
+from ipyagent.ui.sanitize import markdown_blocks, with_formulas
 from ipyagent.ui.transcribe.call import GLYPHS, source_of
 from ipyagent.ui.transcribe.step import CUT_OFF, UNSENT
 
@@ -67,32 +72,33 @@ class LiveBlocks:
         self._growing: dict[int, Prose] = {}
         self._parts: dict[str, tuple[tuple[object, ...], str]] = {}
 
-    def update(self, drawn: transcript.Transcript) -> messages.Changes | None:
-        """Draw the run as it is now, and return what has changed, as the message 0."""
-        settled = len(self._settled)
-        if drawn.is_over or drawn.steps[:settled] != self._settled:
+    def update(self, drawn: transcript.Transcript, seq: int = 0) -> messages.Changes | None:
+        """Draw the run as it is now, and return what has changed, as the message `seq`."""
+        settled, is_over = len(self._settled), drawn.is_over
+        if is_over or drawn.steps[:settled] != self._settled:
             self._blocks, self._order = self._kept | self._blocks, self._kept_order | self._order
             self._settled, self._kept, self._kept_order, settled = (), {}, {}, 0
-        blocks = {each.key: each for each in self._list(drawn, settled)}
+        blocks = self._draw(drawn, settled, is_over=is_over)
         order = self._order_of(blocks.values())
-        changes = _compare(self._blocks, blocks)
         moved = {parent: keys for parent, keys in order.items() if self._order.get(parent) != keys}
+        changes = _compare(self._blocks, blocks, moved, seq)
         self._blocks, self._order = blocks, order
-        if not drawn.is_over:
+        if not is_over:
             self._keep_settled(drawn.steps)
-        if changes.set or changes.more or changes.drop or moved:
-            return changes.model_copy(update={"order": moved})
-        return None
+        has_changed = changes.set or changes.more or changes.drop or moved
+        return changes if has_changed else None
 
     def snapshot(
         self, seq: int, drawn: transcript.Transcript | None, left: float | None = None
     ) -> messages.Snapshot:
         """Return all blocks; `drawn` is the run, `left` the seconds until the next try."""
-        blocks = (self._kept | self._blocks).values()
+        blocks = [*(self._kept | self._blocks).values()]
+        if left is not None:
+            blocks = [_with_time_left(each, left) for each in blocks]
         return messages.Snapshot(
             seq=seq,
             run_id=drawn.run_id if drawn else "",
-            set=tuple([_message(_with_time_left(each, left)) for each in blocks]),
+            set=tuple(map(_message, blocks)),
             order=self._kept_order | self._order,
             gone=GONE,
         )
@@ -127,26 +133,24 @@ class LiveBlocks:
         if key in self._order:
             self._kept_order[key] = self._order.pop(key)
 
-    def _list(self, drawn: transcript.Transcript, start: int) -> Iterator[Block]:
-        for block in list_blocks(drawn, self._draw_step, start, self._keep_part):
-            match block.key:
-                case "r/h" if not drawn.is_over:
-                    is_new = not drawn.header.facts
-                    began = drawn.header.started_at
-                    progress = messages.Progress(started_at=began, is_new=is_new)
-                    yield block._replace(own=progress)
-                case "r/p" if drawn.plan:
-                    yield block
-                    if drawn.plan.approval or drawn.plan.late:
-                        form = asked_plan(drawn.plan)
-                        yield Block("r/p/a", "r/p", '<div class="ia-form"></div>', own=form)
-                case "r/u" if drawn.say:
-                    yield block._replace(own=messages.Unsent(texts=drawn.unsent))
-                case _:
-                    yield block
+    def _draw(self, drawn: transcript.Transcript, start: int, *, is_over: bool) -> dict[str, Block]:
+        """Return the blocks by their keys, with what only a page adds to them."""
+        listed = list_blocks(drawn, self._draw_step, start, self._keep_part)
+        blocks = {each.key: each for each in listed}
+        plan, unsent = drawn.plan, blocks.get("r/u")
+        if not is_over:
+            is_new, began = not drawn.header.facts, drawn.header.started_at
+            progress = messages.Progress(started_at=began, is_new=is_new)
+            blocks["r/h"] = blocks["r/h"]._replace(own=progress)
+        if plan and (plan.approval or plan.late):
+            html = '<div class="ia-form"></div>'
+            blocks["r/p/a"] = Block("r/p/a", "r/p", html, own=asked_plan(plan))
         if drawn.say:
-            say = messages.Steering(**dict(drawn.say))
-            yield Block("r/say", "r", '<div class="ia-say"></div>', own=say)
+            if unsent:
+                blocks["r/u"] = unsent._replace(own=messages.Unsent(texts=drawn.unsent))
+            say = messages.Steering(**drawn.say.model_dump())
+            blocks["r/say"] = Block("r/say", "r", '<div class="ia-say"></div>', own=say)
+        return blocks
 
     def _keep_part(self, name: str, draw: Callable[..., str], *of: object) -> str:
         """Return what is drawn of the arguments; of the same ones it is drawn once."""
@@ -158,12 +162,12 @@ class LiveBlocks:
     def _draw_step(self, step: transcript.Step, parent: str) -> list[Block]:
         known = self._steps.get(step.number)
         if known is None or known[0] is not step or known[1] != parent:
-            known = step, parent, list(self._step(step, parent))
+            known = step, parent, self._step(step, parent)
             self._steps[step.number] = known
         return known[2]
 
-    def _step(self, step: transcript.Step, parent: str) -> Iterator[Block]:
-        texts, tail = None, ""
+    def _step(self, step: transcript.Step, parent: str) -> list[Block]:
+        texts, tail, blocks = None, "", list[Block]()
         if step.is_streaming:
             prose = self._growing.setdefault(step.number, Prose())
             texts, tail = prose.update(step.text)
@@ -177,19 +181,23 @@ class LiveBlocks:
             if len(asked) > 1 and block.key == next(iter(asked)):
                 review = messages.Review(approvals=tuple(asked.values()))
                 html = f'<div class="ia-review">{plural(len(asked), "change")}</div>'
-                yield Block(f"{key}/r", key, html, own=review)
+                blocks.append(Block(f"{key}/r", key, html, own=review))
             if call := calls.get(block.key):
                 source = source_of(call)
-                yield block._replace(own=messages.Source(text=source) if source else None)
-                yield from _beside_call(block.key, call)
+                own = messages.Source(text=source) if source else None
+                blocks += block._replace(own=own), *_beside_call(block.key, call)
             elif step.waiting and step.waiting.seconds and block.key == f"{key}/w":
                 seconds = step.waiting.seconds
-                yield block._replace(own=messages.Countdown(seconds=seconds))
+                blocks.append(block._replace(own=messages.Countdown(seconds=seconds)))
             else:
-                yield block._replace(more=tail) if tail and block.key == growing else block
+                is_growing = tail and block.key == growing
+                blocks.append(block._replace(more=tail) if is_growing else block)
+        return blocks
 
 
-def _compare(old: dict[str, Block], new: dict[str, Block]) -> messages.Changes:
+def _compare(
+    old: dict[str, Block], new: dict[str, Block], moved: _Order, seq: int
+) -> messages.Changes:
     """Return what is other in new blocks; a text that goes on is only added to."""
     changed, more = [], []
     for key, block in new.items():
@@ -201,7 +209,7 @@ def _compare(old: dict[str, Block], new: dict[str, Block]) -> messages.Changes:
         else:
             changed.append(_message(block))
     gone = tuple([key for key in old if key not in new])
-    return messages.Changes(seq=0, set=tuple(changed), more=tuple(more), drop=gone)
+    return messages.Changes(seq=seq, set=tuple(changed), order=moved, more=tuple(more), drop=gone)
 
 
 def _goes_on(old: Block, new: Block) -> bool:
@@ -209,10 +217,9 @@ def _goes_on(old: Block, new: Block) -> bool:
     return is_same and bool(old.more) and new.more.startswith(old.more)
 
 
-def _with_time_left(block: Block, left: float | None) -> Block:
-    if left is None or not isinstance(block.own, messages.Countdown):
-        return block
-    return block._replace(own=messages.Countdown(seconds=left))
+def _with_time_left(block: Block, left: float) -> Block:
+    is_countdown = isinstance(block.own, messages.Countdown)
+    return block._replace(own=messages.Countdown(seconds=left)) if is_countdown else block
 
 
 def _message(block: Block) -> messages.Drawn:
@@ -247,3 +254,106 @@ def asked_plan(plan: transcript.Plan) -> messages.Asked:
         for each in (plan.steps if plan.approval and plan.approval.id else ())
     )
     return messages.Asked(approval=plan.approval, is_plan=True, late=plan.late, calls=tuple(calls))
+
+
+# A growing Markdown text --------------------------------------------------------------------------
+
+_SHORT, _MIDDLE, _GROWN = 400, 1_500, 1 / 8
+"""An open block up to the first length is laid out again at each sign of Markdown, up to the
+second with each line, a longer one after growing by this fraction: so all work is linear."""
+
+_MARK = len("10. x")
+
+_WORDS = re.compile(r"""[\w ,;.'"?!:%]*""")
+"""Text that looks the same as Markdown."""
+
+_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+
+_OUTLINE = with_formulas(MarkdownIt("commonmark", {"html": False}).enable("table"))
+_OUTLINE.core.ruler.enableOnly(["normalize", "block"])
+"""A fast parser that finds only the outermost blocks."""
+
+
+class Prose:
+    """A growing Markdown text: complete blocks are made once, the last one now and then."""
+
+    def __init__(self) -> None:
+        self._begin_again()
+
+    def _begin_again(self) -> None:
+        self._text = ""
+        self._sealed: tuple[str, ...] = ()
+        self._begin = 0
+        """Where the open block begins."""
+        self._open: tuple[str, ...] = ()
+        self._drawn = 0
+        """Where the text begins that is not in the open block."""
+
+    def update(self, text: str) -> tuple[tuple[str, ...], str]:
+        """Return the blocks of a text that goes on, and the plain text behind them."""
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        if not text.startswith(self._text):
+            self._begin_again()
+        added = text[len(self._text) :]
+        self._text = text
+        if self._is_due(added):
+            self._lay_out()
+        return (*self._sealed, *self._open), reveal_prose(text[self._drawn :])
+
+    def _is_due(self, added: str) -> bool:
+        if _WORDS.fullmatch(added):
+            return self._drawn == 0 and bool(added)
+        length, drawn = len(self._text) - self._begin, self._drawn - self._begin
+        is_short = length < (_MIDDLE if "\n" in added else _SHORT)
+        return is_short or length - drawn > length * _GROWN or self._has_fence(added)
+
+    def _has_fence(self, added: str) -> bool:
+        """Return whether a line that is complete now may begin or end fenced code."""
+        line = self._text.rfind("\n", 0, len(self._text) - len(added)) + 1
+        return "\n" in added and _FENCE.search(self._text, line) is not None
+
+    def _lay_out(self) -> None:
+        """Seal all blocks but the last, and draw that one as far as it is there."""
+        outline = _outline(self._text[self._begin :])
+        if outline.begin:
+            begin = self._begin + outline.begin
+            self._sealed += markdown_blocks(self._text[self._begin : begin])
+            self._begin = begin
+        rest = self._text[self._begin :]
+        self._open = markdown_blocks(rest, is_open=True)
+        # The space behind words is not drawn.
+        self._drawn = self._begin + len(rest if outline.is_code else rest.rstrip())
+
+
+class _Outline(NamedTuple):
+    """The offset at which the open block begins, and whether that is code."""
+
+    begin: int
+    is_code: bool
+
+
+def _outline(text: str) -> _Outline:
+    tokens = [
+        token
+        for token in _OUTLINE.parse(text)
+        if token.level == 0 and token.nesting >= 0 and token.map
+    ]
+    if not tokens:
+        return _Outline(0, is_code=False)
+    offsets = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    starts = [offsets[token.map[0]] for token in tokens if token.map]
+    last, (first, after) = tokens[-1], tokens[-1].map or (0, 0)
+    if _is_closed(last, text[offsets[after - 1] : offsets[after]], after - first):
+        return _Outline(offsets[after], is_code=False)
+    # A block that begins may become a further item of the list before it.
+    is_mark = len(text[starts[-1] :].strip()) <= _MARK
+    begin = starts[-2:][0] if is_mark else starts[-1]
+    return _Outline(begin, is_code=last.type in ("fence", "code_block"))
+
+
+def _is_closed(token: Token, last_line: str, lines: int) -> bool:
+    """Return whether it is fenced code whose last line, which is whole, ends it."""
+    if token.type != "fence" or lines < 2:
+        return False
+    fence = re.escape(token.markup[0]) + f"{{{len(token.markup)},}}"
+    return re.fullmatch(rf" {{0,3}}{fence}[ \t]*\n", last_line) is not None

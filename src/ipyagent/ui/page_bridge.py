@@ -56,7 +56,7 @@ from ipyagent.ui.blocks import Block, call_html, change_html, plan_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.live_blocks import asked_call, asked_plan
 from ipyagent.ui.reveal import reveal
-from ipyagent.ui.transcribe.run import (
+from ipyagent.ui.transcribe import (
     count_tokens_and_cost,
     state_of,
     state_text,

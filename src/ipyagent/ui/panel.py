@@ -30,7 +30,7 @@ from ipyagent.ui.messages import (
     RowButton,
     Search,
 )
-from ipyagent.ui.parts import element, note_html
+from ipyagent.ui.parts import element, note_html, text_element
 from ipyagent.ui.reveal import first_line, reveal
 from ipyagent.ui.sanitize import escape
 from ipyagent.ui.transcribe.call import GLYPHS
@@ -107,7 +107,7 @@ def _section(
 
 def _row(glyph: str, title: str, notes: Iterable[str] = (), below: str = "", kind: str = "") -> str:
     """Return a row: its title above its notes."""
-    small = element("small", "notes", escape(reveal(" · ".join(filter(None, notes)))))
+    small = text_element("small", "notes", reveal(" · ".join(filter(None, notes))))
     words = f'<span class="ia-words"><span class="ia-title">{title}</span>{small}</span>'
     return f'<li class="ia-{kind or "item"}"><p class="ia-row">{glyph}{words}</p>{below}</li>'
 

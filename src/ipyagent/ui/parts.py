@@ -9,10 +9,10 @@ from typing import Final
 
 from ipyagent.plaintext import reveal_prose
 from ipyagent.ui import plain_text as words, transcript
-from ipyagent.ui.markdown_rules import formula_html
 from ipyagent.ui.reveal import clean_output, color_code, reveal, reveal_diff
 from ipyagent.ui.sanitize import (
     escape,
+    formula_html,
     image_source,
     markdown_to_html,
     safe_html,
@@ -28,6 +28,11 @@ _LANGUAGE: Final = re.compile(r"[a-z+#]{1,20}")
 def element(tag: str, name: str, html: str, public: str = "") -> str:
     """Return an element of the card, or "" if nothing is in it."""
     return f'<{tag} class="ia-{name}"{public}>{html}</{tag}>' if html else ""
+
+
+def text_element(tag: str, name: str, text: str) -> str:
+    """Return a text as an element of the card, or ""."""
+    return element(tag, name, escape(text)) if text else ""
 
 
 def media_html(media: transcript.Media) -> str:
@@ -78,7 +83,7 @@ def fold_html(fold: transcript.Fold) -> str:
 
 def note_html(text: str) -> str:
     """Return a remark of others as HTML, or ""."""
-    return element("p", "note", escape(reveal(text)))
+    return text_element("p", "note", reveal(text)) if text else ""
 
 
 def with_inline_code(text: str) -> str:

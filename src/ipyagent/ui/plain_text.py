@@ -60,7 +60,8 @@ def texts_beside_line(call: transcript.Call) -> list[str]:
     """Return the output and the error that the outcome line cuts."""
     result = call.result
     texts = [text for text in (result.error, result.output) if text] if result else []
-    return [] if [*map(reveal, texts)] in ([], [outcome_line(call)]) else texts
+    is_whole = len(texts) == 1 and reveal(texts[0]) == outcome_line(call)
+    return [] if is_whole else texts
 
 
 def request_texts(call: transcript.Call) -> list[str]:
@@ -348,8 +349,9 @@ class TextPrinter:
         if call.position:
             self.line(f"▶ {call.position} {reveal(call.name)}", "dim")
         elif call.is_sensitive and not call.was_asked:
+            runs = "" if call.gist.kind == "look" else " runs"
             why = f", {call.decision}" if call.decision else ""
-            self.line(call_text(f"▶ {reveal(call.name)} runs{why}", call, color=self.color))
+            self.line(call_text(f"▶ {reveal(call.name)}{runs}{why}", call, color=self.color))
 
     def print_call(self, call: transcript.Call, index: int) -> None:
         """Write the line and result of a finished call; `index` is its position."""

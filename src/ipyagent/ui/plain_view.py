@@ -17,9 +17,9 @@ from ipyagent.schema.events import Decisions
 from ipyagent.ui.plain_text import TextPrinter, plan_effects_text, plan_text, prose, render, wrap
 from ipyagent.ui.questions import InputAsker, choose_asker, print_approval
 from ipyagent.ui.reveal import reveal
+from ipyagent.ui.transcribe import transcribe, transcribe_todos
 from ipyagent.ui.transcribe.call import COUNTED, OPEN, CallContext, is_tried, transcribe_call
 from ipyagent.ui.transcribe.call_texts import mask_execution
-from ipyagent.ui.transcribe.run import transcribe, transcribe_todos
 from ipyagent.ui.transcribe.step import (
     SENT,
     lead_in,

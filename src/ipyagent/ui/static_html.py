@@ -22,6 +22,7 @@ from ipyagent.ui.blocks import run_html
 from ipyagent.ui.parts import NO_MATH, media_html, note_html, pre
 from ipyagent.ui.plain_text import summarize
 from ipyagent.ui.reveal import clip_output, shorten
+from ipyagent.ui.transcribe import transcribe, way_on
 from ipyagent.ui.transcribe.call import call_glyph, source_of
 from ipyagent.ui.transcribe.call_texts import (
     mask_run,
@@ -32,7 +33,6 @@ from ipyagent.ui.transcribe.call_texts import (
     transcribe_result,
     truncation_text,
 )
-from ipyagent.ui.transcribe.run import transcribe, way_on
 from ipyagent.ui.transcribe.step import usage_text
 
 
@@ -87,6 +87,8 @@ def dump_run(run: schema.Run) -> JsonDict:
 
 
 def _without_defaults(whole: object, changed: object) -> object:
+    if whole == changed:
+        return whole
     if isinstance(whole, dict) and isinstance(changed, dict):
         return {
             name: _without_defaults(each, changed.get(name, each))

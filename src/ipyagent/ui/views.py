@@ -23,11 +23,9 @@ class View(Protocol):
 
     def __call__(self, event: Event, state: RunState) -> object:
         """Show an event."""
-        ...
 
     async def ask(self, approval: Approval) -> None:
         """Put a question to the user; raises NoFrontendError if there is nobody."""
-        ...
 
 
 class SilentView:

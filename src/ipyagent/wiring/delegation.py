@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
+from ipyagent import schema
 from ipyagent.agent.answers import find_invented
 from ipyagent.agent.approvals import Approval
 from ipyagent.agent.budgets import share
@@ -30,18 +31,8 @@ from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.outputs import offer_output
 from ipyagent.llm.client import NoClient
 from ipyagent.plaintext import ellipsize, flatten
-from ipyagent.schema import (
-    Display,
-    Event,
-    Outcome,
-    Run,
-    RunState,
-    Scope,
-    StopReason,
-    ToolResult,
-)
-from ipyagent.store.journal import CHILD
-from ipyagent.store.recovery import list_effects
+from ipyagent.store.journal import list_effects
+from ipyagent.store.sessions import CHILD
 from ipyagent.tools.base import Tool, Toolbox, tool
 from ipyagent.tools.static_analysis import Effects
 from ipyagent.ui.views import View
@@ -56,11 +47,11 @@ _ELSEWHERE = "this delegated task was recorded in another folder, and its run wa
 _NAMED = 60
 """Characters of a task that name it."""
 
-Delegate = Callable[[str, list[str] | None], Awaitable[ToolResult]]
+Delegate = Callable[[str, list[str] | None], Awaitable[schema.ToolResult]]
 """Carries out a task with these tools."""
 
 
-async def refuse_task(task: str, tools: list[str] | None) -> ToolResult:
+async def refuse_task(task: str, tools: list[str] | None) -> schema.ToolResult:
     """Refuse a task, where no run is on."""
     raise AgentError(f"No run is on that could delegate {task!r}.")
 
@@ -69,7 +60,7 @@ def delegate_tool(carry_out: Delegate) -> Tool:
     """Return the tool by which a model delegates."""
 
     @tool(gives_way=True)
-    async def delegate(task: str, tools: list[str] | None = None) -> ToolResult:
+    async def delegate(task: str, tools: list[str] | None = None) -> schema.ToolResult:
         """Have another agent do a large, independent task; it knows nothing else.
 
         Several in one reply run in parallel. tools: yours that it may use; default: all.
@@ -79,7 +70,7 @@ def delegate_tool(carry_out: Delegate) -> Tool:
     return delegate
 
 
-Begun = Callable[[], Coroutine[object, object, Run]]
+Begun = Callable[[], Coroutine[object, object, schema.Run]]
 """A run that is ready to be driven."""
 
 
@@ -99,7 +90,6 @@ class Parent(Protocol):
 
     def begin_child(self, request: RunRequest, session: Session, view: View) -> Begun:
         """Return the run of a task; on the main thread."""
-        ...
 
 
 @dataclass
@@ -111,7 +101,7 @@ class Delegation:
     """Held while a question of a child waits for a line that is typed."""
     _repeated: set[str] = field(default_factory=set)
 
-    async def delegate(self, task: str, tools: list[str] | None = None) -> ToolResult:
+    async def delegate(self, task: str, tools: list[str] | None = None) -> schema.ToolResult:
         """Let a child do a task; return its answer, and what it changed."""
         parent, run = self.parent, self.parent.loop.stream.run
         agent = parent.request.config.agent
@@ -121,7 +111,7 @@ class Delegation:
         limits = share(run, agent, parts, parent.loop.time_limits.seconds_left)
         parent.tasks.append(task)
         progress = Progress(parent, task, self._turn)
-        offer_output(lambda: ToolResult(output=progress.text), progress.take)
+        offer_output(lambda: schema.ToolResult(output=progress.text), progress.take)
         sessions, sources = Sessions(parent.session.journal), parent.session.conversation.sources
         session = sessions.begin(CHILD, metadata=InitialGraph(origins=(*sources,)).to_metadata())
         session.invented = find_invented(task, run, parent.session)
@@ -131,7 +121,7 @@ class Delegation:
             run = await (await asyncio.wrap_future(begun))()
         finally:  # also if a stop came while it began
             begun.add_done_callback(lambda _: sessions.close())
-        if run.stop_reason is StopReason.UNATTENDED and run.error:
+        if run.stop_reason is schema.StopReason.UNATTENDED and run.error:
             parent.loop.unattended.append(run.error)
         source = "\n".join(each for each in session.conversation.sources if each not in sources)
         return _result_of(run).model_copy(update={"source": source})
@@ -189,14 +179,14 @@ class Progress:
     text: str = ""
     _told: str = ""
 
-    def __call__(self, event: Event, state: RunState) -> None:
+    def __call__(self, event: schema.Event, state: schema.RunState) -> None:
         """Note how far it is, and let the parent's view show its questions."""
         run = state.run
         calls = [each.call.name for step in run.steps[-1:] for each in step.executions[-1:]]
         self.text = " · ".join([f"step {len(run.steps)}/{run.max_steps}", *calls])
         self.show_child(event, state)
 
-    def show_child(self, event: Event, state: RunState) -> None:
+    def show_child(self, event: schema.Event, state: schema.RunState) -> None:
         """Let the parent's view show what it asks, or what a task that it delegates does."""
         if show := getattr(self.parent.view, "show_child", None):
             show(event, state)
@@ -228,12 +218,12 @@ class ChildPolicy:
         name = f"for the delegated task “{ellipsize(flatten(self.task), _NAMED)}”"
         return replace(verdict, reason="; ".join(filter(None, (name, verdict.reason))))
 
-    def grant(self, tool: Tool, scope: Scope, effects: Effects | None = None) -> None:
+    def grant(self, tool: Tool, scope: schema.Scope, effects: Effects | None = None) -> None:
         """Remember the user's approval of a call."""
         self.policy.grant(tool, scope, effects)
 
 
-def _count_open(run: Run, toolbox: Toolbox) -> int:
+def _count_open(run: schema.Run, toolbox: Toolbox) -> int:
     """Return the calls of the newest reply that delegate, and have no result so far."""
     step = run.steps[-1]
     calls = map(toolbox.redirect, step.message.tool_calls if step.message else ())
@@ -241,15 +231,21 @@ def _count_open(run: Run, toolbox: Toolbox) -> int:
     return sum(each.name == NAME and each.id not in done for each in calls)
 
 
-def _result_of(run: Run) -> ToolResult:
+def _result_of(run: schema.Run) -> schema.ToolResult:
     """Return the result of a task: the answer for the model, its steps for the user.
 
     Its changes are those of the call, and its figures are shown.
     """
-    results, is_done, answer = run.results, run.outcome is Outcome.SUCCESS, run.output.strip()
+    results, is_done, answer = (
+        run.results,
+        run.outcome is schema.Outcome.SUCCESS,
+        run.output.strip(),
+    )
     error = None if is_done else _EARLY.format(run.error or f"{run.stop_reason}")
-    figures = [Display(data={each.media_type: each.data}) for r in results for each in r.images]
-    return ToolResult(
+    figures = [
+        schema.Display(data={each.media_type: each.data}) for r in results for each in r.images
+    ]
+    return schema.ToolResult(
         success=is_done,
         error=error,
         output=_render_steps(run),
@@ -259,10 +255,10 @@ def _result_of(run: Run) -> ToolResult:
     ).model_copy(update=list_effects(run))
 
 
-def _render_steps(run: Run) -> str:
+def _render_steps(run: schema.Run) -> str:
     """Return all that a run did, as text."""
     from ipyagent.ui.plain_text import render_steps
+    from ipyagent.ui.transcribe import transcribe
     from ipyagent.ui.transcribe.call import OPEN
-    from ipyagent.ui.transcribe.run import transcribe
 
     return render_steps(transcribe(run.model_copy(update={"verbose": OPEN})), "value")

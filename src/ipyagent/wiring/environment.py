@@ -38,7 +38,7 @@ from ipyagent.llm.error_mapping import CANNOT, is_local
 from ipyagent.llm.service_client import ServiceClient
 from ipyagent.plaintext import spell
 from ipyagent.providers import PROVIDERS
-from ipyagent.schema.results import ColumnFacts, Kind, TableFacts, WorkspaceFacts
+from ipyagent.schema.tables import ColumnFacts, Kind, TableFacts, WorkspaceFacts
 from ipyagent.services.mcp import NamedServers, ServerSources
 from ipyagent.services.openapi import has_services
 from ipyagent.store.graph_file import NotebookRecordings
@@ -139,7 +139,7 @@ def _describe_column(column: Column, name: str, rows: int) -> ColumnFacts:
 
 
 GROUP = "ipyagent.clients"
-_EXPLORER = EntryPoint(BUILT_IN.rstrip("/"), "ipyagent.explorer.client:ExplorerClient", GROUP)
+_EXPLORER = EntryPoint(BUILT_IN.rstrip("/"), "ipyagent.explorer:ExplorerClient", GROUP)
 """The built-in client, found without the metadata of an installation as well."""
 
 
@@ -203,7 +203,7 @@ def service_client(
             "'ipyagent[litellm]'`, or choose a model whose service speaks OpenAI's or Anthropic's "
             "format."
         )
-    from ipyagent.llm.litellm.gateway import LiteLLMClient
+    from ipyagent.llm.gateway import LiteLLMClient
 
     return LiteLLMClient(model, config, environ=environ, start=start)
 
@@ -250,9 +250,9 @@ def warm_up(model: Resolved, config: LLMConfig) -> None:
     if config.client != "litellm" and find_route(model.model, config, os.environ) is not None:
         threading.Thread(target=_prepare_direct, name="ipyagent-connect", daemon=True).start()
         return
-    from ipyagent.llm.litellm import warmup
+    from ipyagent.llm import gateway
 
-    warmup.warm_up()
+    gateway.warm_up()
 
 
 def _prepare_direct() -> None:

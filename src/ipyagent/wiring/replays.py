@@ -34,8 +34,9 @@ def prepare_replay(
     origin = ""
     if request.replay is not None and not request.dry_run:
         asked = _describe_request(session, request, prompt, toolbox, workspace)
-        session.cells.add(request.cell_id, asked.key)
-        cell = request.cell_id or asked.key
+        key = asked.key
+        session.cells.add(request.cell_id, key)
+        cell = request.cell_id or key
         is_known = cell in environment.executed
         environment.executed.add(cell)
         if request.replay == "always" or (request.replay == "auto" and not is_known):
@@ -47,7 +48,7 @@ def prepare_replay(
     digest_of, repeats = partial(_digest_file, workspace), request.config.replay.repeat_services
     read = partial(_read_variables, environment)
     run = _add_children(session.journal, run)
-    return asked, Recording(run, Signer(workspace.root), repeats, digest_of, read, origin)
+    return asked, Recording(run, Signer(workspace.root), repeats, digest_of, read, origin=origin)
 
 
 def _add_children(journal: Journal, run: Run) -> Run:

@@ -10,9 +10,10 @@ from functools import partial
 from typing import TypeVar
 
 from ipyagent import imports, telemetry
+from ipyagent.agent import prompts
+from ipyagent.agent.answers import check_all, parse_expectation
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.event_stream import EventStream
-from ipyagent.agent.expectations import check_all, parse_expectation
 from ipyagent.agent.loop import AgentLoop, UserPrompt
 from ipyagent.agent.plan_runner import (
     PlanRunner,
@@ -22,18 +23,10 @@ from ipyagent.agent.plan_runner import (
     resolve_plan,
 )
 from ipyagent.agent.policy import CallPolicy, Effect, FolderPermissions, Policy
-from ipyagent.agent.prompts import Context, system_prompt
 from ipyagent.agent.recordings import Recording, Signer
 from ipyagent.agent.replay import ReplayLoop
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.tool_context import DRY_RUN, ToolContext
-from ipyagent.agent.validation import (
-    VALIDATORS,
-    Validator,
-    configured_validators,
-    installed_validators,
-    validate,
-)
 from ipyagent.config import Config, has_profile_tools
 from ipyagent.config.rules import forget_secrets
 from ipyagent.errors import AgentError, ConfigError
@@ -50,26 +43,19 @@ from ipyagent.schema.events import Listener
 from ipyagent.services.skills import Skills, personal_folder
 from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import Tool, Toolbox
+from ipyagent.tools.file_change import decode_utf8
 from ipyagent.tools.notebook_tools import NotebookTools
 from ipyagent.tools.notes import has_notes
 from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.result_conversion import OutputStore
-from ipyagent.tools.text_encoding import decode_utf8
 from ipyagent.tools.workspace import Workspace
 from ipyagent.ui.views import View
+from ipyagent.wiring import toolset
 from ipyagent.wiring.delegation import MOST_DEPTH, ChildPolicy, Delegation
 from ipyagent.wiring.environment import Environment
 from ipyagent.wiring.replays import prepare_replay
 from ipyagent.wiring.run_request import RunRequest
 from ipyagent.wiring.runtime import runtime
-from ipyagent.wiring.toolset import (
-    SHORT_RESULT,
-    Occasion,
-    describe_small_set,
-    find_idle_rules,
-    offer_tools,
-    wants_small_set,
-)
 
 T = TypeVar("T")
 
@@ -156,7 +142,10 @@ class RunTask:
         self.client = NoClient(self.recording.run.model) if self.recording else self.connect()
 
     async def answer_prompt(
-        self, context: Context, read: tuple[str, ...], validators: tuple[Validator, ...]
+        self,
+        context: prompts.Context,
+        read: tuple[str, ...],
+        validators: tuple[prompts.Validator, ...],
     ) -> Run:
         """Answer the prompt; its context is from the files in `read`, too.
 
@@ -245,22 +234,22 @@ class RunTask:
             merged = self.parent.toolbox.lend(merged)
         lenient = has_profile_tools(self.request.agent, settings)
         self.toolbox = self._offer_tools(merged.select(settings.allowed_tools, lenient=lenient))
-        idle = () if self.parent else find_idle_rules(config.policy.rules, merged)
+        idle = () if self.parent else toolset.find_idle_rules(config.policy.rules, merged)
         self.notes += (*notes, *merged.notices, *idle)
         if self._has_small_set and config.tools.offer == "auto":
-            self.notes += (describe_small_set(self.client.model, self.size),)
+            self.notes += (toolset.describe_small_set(self.client.model, self.size),)
 
     def _offer_tools(self, toolbox: Toolbox) -> Toolbox:
         of_parent = self.parent.toolbox.offered_tools() if self.parent else ()
         earlier = [each.name for each in of_parent or self.session.conversation.tools]
-        return offer_tools(toolbox, self.request.config, self._describe_occasion(), earlier)
+        return toolset.offer_tools(toolbox, self.request.config, self._describe_occasion(), earlier)
 
     @property
     def _has_small_set(self) -> bool:
-        return wants_small_set(self.request.config, self.size.is_small)
+        return toolset.wants_small_set(self.request.config, self.size.is_small)
 
-    def _describe_occasion(self) -> Occasion:
-        return Occasion(
+    def _describe_occasion(self) -> toolset.Occasion:
+        return toolset.Occasion(
             prompt=self.prompt,
             page_is_open=self.environment.page_is_open,
             model_is_small=self.size.is_small,
@@ -331,7 +320,9 @@ class RunTask:
             rehearsal=self._create_rehearsal_context(),
             sign=self.signer.sign,
             edit_seconds=self.request.config.workspace.edit_seconds,
-            max_chars=SHORT_RESULT if self._has_small_set or self.size.has_short_window else None,
+            max_chars=toolset.SHORT_RESULT
+            if self._has_small_set or self.size.has_short_window
+            else None,
         )
 
     def _create_rehearsal_context(self) -> RehearsalContext | None:
@@ -405,14 +396,14 @@ def _load_instructions(config: Config, workspace: Workspace) -> tuple[str, tuple
             own = decode_utf8(workspace.read_bytes(path), path)
         except AgentError as error:
             notes = (f"agent.system_prompt_path: {error}; the standard instructions are used.",)
-    standard = system_prompt(installed_packages())
+    standard = prompts.system_prompt(installed_packages())
     return f"{standard}\n\n{own.strip()}" if own else standard, notes
 
 
-def extra_validators(environment: Environment, config: Config) -> Iterator[Validator]:
+def extra_validators(environment: Environment, config: Config) -> Iterator[prompts.Validator]:
     """Yield the validators that packages and settings add."""
-    yield from installed_validators()
-    yield from configured_validators(config.chat.validators, environment.settings_folder)
+    yield from prompts.installed_validators()
+    yield from prompts.configured_validators(config.chat.validators, environment.settings_folder)
 
 
 @dataclass(frozen=True)
@@ -432,8 +423,8 @@ class RunFactory:
     def build(
         self,
         request: RunRequest,
-        validators: Iterable[Validator] = VALIDATORS,
-        context: Context | None = None,
+        validators: Iterable[prompts.Validator] = prompts.VALIDATORS,
+        context: prompts.Context | None = None,
     ) -> RunFunction:
         """Return the run that answers the prompt; with a `context` of its own, if that is given.
 
@@ -453,8 +444,8 @@ class RunFactory:
         return partial(task.answer_prompt, context, read, checks)
 
     def check(
-        self, request: RunRequest, validators: Iterable[Validator] = VALIDATORS
-    ) -> tuple[Validator, ...]:
+        self, request: RunRequest, validators: Iterable[prompts.Validator] = prompts.VALIDATORS
+    ) -> tuple[prompts.Validator, ...]:
         """Raise AgentError for a prompt that cannot be answered; return the checks of prompts."""
         if request.plan and (request.answer or request.expected):
             option = "--result" if request.answer else "--expect"
@@ -464,7 +455,7 @@ class RunFactory:
             parse_expectation(each)
         extra = extra_validators(self.environment, request.config)
         checks = (*validators, *extra, *self.session.validators)
-        validate(request.prompt, checks)
+        prompts.validate(request.prompt, checks)
         self.session.check_ready()
         return checks
 

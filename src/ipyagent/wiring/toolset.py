@@ -22,18 +22,18 @@ from ipyagent.kernel.shell import CellNote
 from ipyagent.kernel.threads import Post
 from ipyagent.llm.client import ModelSize
 from ipyagent.redaction import Redactor
-from ipyagent.tools.base import Tool, Toolbox, find_tools, is_built_in
+from ipyagent.tools.base import Tool, Toolbox, find_tools
 from ipyagent.tools.file_change import Previews
 from ipyagent.tools.file_tools import file_tools, search_tools
 from ipyagent.tools.namespace_tools import QueryTool, find_authors, namespace_tools
 from ipyagent.tools.notebook_tools import NotebookTools, RunCellTool, check_not_open
-from ipyagent.tools.notes import note_tools, question_tool, todo_tool
+from ipyagent.tools.notes import ask_user, note_tools, todo_tool
 from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.sandbox import Sandbox
 from ipyagent.tools.scripts import ScriptRunner, shell_tools
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 from ipyagent.tools.workspace import Workspace
-from ipyagent.values.describe.secrets import secret_strings
+from ipyagent.values.describe import secret_strings
 from ipyagent.wiring.delegation import Delegate, delegate_tool, refuse_task
 
 RECENT = 50
@@ -211,7 +211,7 @@ class _BuiltInTools:
         if flags.notes:
             yield from note_tools(workspace, self._read_sources)
         yield todo_tool(self._read_sources)
-        yield question_tool()
+        yield ask_user
 
 
 CORE = frozenset(
@@ -273,7 +273,7 @@ def offer_tools(
         return toolbox
     is_small = wants_small_set(config, occasion.model_is_small)
     known = BUILT_IN_TOOLS | _SUBJECTS.keys()
-    wanted = {each.name for each in toolbox if each.name not in known or not is_built_in(each)}
+    wanted = {each.name for each in toolbox if each.name not in known or not each.is_built_in}
     wanted |= SMALL if is_small else CORE | set(_useful_tools(config, occasion))
     wanted |= set(_named_tools(config, occasion.prompt))
     if not is_small or not any(name in CORE - SMALL for name in earlier):
@@ -309,7 +309,7 @@ def find_idle_rules(rules: Iterable[Rule], toolbox: Toolbox) -> Iterator[str]:
                 close = get_close_matches(name, BUILT_IN_TOOLS, n=1)
                 hint = f"; did you mean {close[0]}?" if close else "."
                 yield f"The rule “{rule}” ({rule.source}) names no tool that there is now{hint}"
-            elif found is not None and is_built_in(found) and found.name == fold_text(name):
+            elif found is not None and found.is_built_in and found.name == fold_text(name):
                 known = found.arguments.schema.get("properties", {})
                 missing = [f"an argument {each}" for each in rule.arguments if each not in known]
                 if rule.path is not None and not found.paths and "path" not in known:

@@ -142,14 +142,9 @@ class UndoHistory:
 
     def find_redo(self, run_id: str) -> CallRecord | None:
         """Return the newest undo of a run that is not taken back itself."""
-        return next(
-            (
-                each
-                for each in reversed(self.records)
-                if not each.is_undone and any(call.run_id == run_id for call in each.undoes)
-            ),
-            None,
-        )
+        undone = (each for each in reversed(self.records) if not each.is_undone)
+        found = (each for each in undone if run_id in {call.run_id for call in each.undoes})
+        return next(found, None)
 
     def find(self, run_id: str, call_id: str) -> CallRecord | None:
         """Return the record of a call, or of an undo; None if it changed only files."""

@@ -20,19 +20,11 @@ from typing import Any, TypeVar, cast
 
 from pydantic import SecretStr
 
+from ipyagent import errors
 from ipyagent.config import LLMConfig
-from ipyagent.errors import (
-    AgentError,
-    ConfigError,
-    ModelError,
-    ModelRefusedError,
-    ModelUnavailableError,
-    name_and_text,
-)
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.threads import EngineThread
-from ipyagent.llm.client import Client, ModelRequest, maker_of
-from ipyagent.llm.limited import WrappedClient
+from ipyagent.llm.client import Client, ModelRequest, WrappedClient, maker_of
 from ipyagent.llm.service_client import ServiceClient
 from ipyagent.plaintext import first_line
 from ipyagent.schema import StreamChunk
@@ -80,14 +72,14 @@ class RemoteModel:
         client = client_for(self.name, config, root)
         if self.variable and not _has_key(client):
             if self.key is None:
-                raise ConfigError(
+                raise errors.ConfigError(
                     f"the workers have no key for {self.name}: set {self.variable} where they run, "
                     "or pass send_key=True to send them yours"
                 )
             config = config.model_copy(update={"api_key": SecretStr(self.key)})
             client = client_for(self.name, config, root)
         if maker_of(client) != self.maker:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"the workers would ask {maker_of(client)}, and not {self.maker} as this process "
                 "does: set llm.api_base, so that both know the address"
             )
@@ -97,7 +89,7 @@ class RemoteModel:
 def _has_key(client: Client) -> bool:
     try:
         return isinstance(client, ServiceClient) and client.destination.key_from is not None
-    except ModelRefusedError:
+    except errors.ModelRefusedError:
         return False
 
 
@@ -126,19 +118,19 @@ class RemoteClient(WrappedClient):
         for name, function in self._functions.items():
             try:
                 await self._run(_receive, function)
-            except ModelError:
+            except errors.ModelError:
                 raise
             except Exception as error:
-                raise ConfigError(
+                raise errors.ConfigError(
                     f"the tool {name} cannot be sent to the workers ({_describe(error)}): give a "
                     "function of a module that they can import"
                 ) from None
         try:
             await self._run(_prepare, self._travelling)
-        except (ConfigError, ModelError):
+        except (errors.ConfigError, errors.ModelError):
             raise
         except Exception as error:
-            raise ConfigError(
+            raise errors.ConfigError(
                 f"the workers cannot send requests: {_describe(error)}. They need this version of "
                 "ipyagent, and a client of your own must be such that it can be pickled"
             ) from None
@@ -158,12 +150,14 @@ class RemoteClient(WrappedClient):
         plain = replace(request, facts=None)
         try:
             chunks, failure = await self._run(_send, self._travelling, plain)
-        except ModelError:
+        except errors.ModelError:
             raise
         except Exception as error:
             problem = f"a worker failed: {_describe(error)}"
             is_lost = getattr(error, "ename", type(error).__name__) in _LOST
-            raise (ModelUnavailableError if is_lost else ModelError)(problem) from None
+            raise (errors.ModelUnavailableError if is_lost else errors.ModelError)(
+                problem
+            ) from None
         for chunk in chunks:
             yield chunk
         if failure is not None:
@@ -177,9 +171,9 @@ class RemoteClient(WrappedClient):
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is None or task.cancelling():
                 raise
-            raise ModelError("the engine was shut down") from None
+            raise errors.ModelError("the engine was shut down") from None
         except BrokenExecutor:
-            raise ModelError(_BROKEN) from None
+            raise errors.ModelError(_BROKEN) from None
 
 
 def dashboard_of(on: object) -> str:
@@ -194,13 +188,13 @@ def _find_submit(on: object) -> Callable[..., Future[object]]:
     distributed = sys.modules.get("distributed")
     if distributed is not None and isinstance(on, distributed.Client):
         if on.asynchronous:
-            raise ConfigError("on is an asynchronous Dask client: give one that is not")
+            raise errors.ConfigError("on is an asynchronous Dask client: give one that is not")
         return lambda *work: asyncio.run_coroutine_threadsafe(
             _run_in_dask(on, *work), on.loop.asyncio_loop
         )
     if isinstance(on, Executor):
         return on.submit
-    raise ConfigError(
+    raise errors.ConfigError(
         f"on is a {type(on).__name__}: give a dask.distributed.Client, or an Executor of "
         "concurrent.futures, loky, ipyparallel or mpi4py"
     )
@@ -218,7 +212,7 @@ async def _run_in_dask(client: Any, *work: object) -> object:
 
 def _send(
     model: RemoteModel | Client, request: ModelRequest
-) -> tuple[list[StreamChunk], AgentError | None]:
+) -> tuple[list[StreamChunk], errors.AgentError | None]:
     """Return the reply, as far as it came, and its failure; on a worker."""
     if distributed := sys.modules.get("distributed"):
         # A request only waits: the thread of Dask's worker is left to another task.
@@ -236,13 +230,13 @@ def _prepare(model: RemoteModel | Client) -> None:
 
 async def _collect(
     client: Client, request: ModelRequest
-) -> tuple[list[StreamChunk], AgentError | None]:
+) -> tuple[list[StreamChunk], errors.AgentError | None]:
     chunks: list[StreamChunk] = []
     try:
         async with aclosing(client.stream(request)) as stream:
             async for chunk in stream:
                 chunks.append(chunk)
-    except AgentError as error:
+    except errors.AgentError as error:
         return chunks, error
     return chunks, None
 
@@ -262,4 +256,4 @@ def _receive(function: object) -> None:
 
 
 def _describe(error: Exception) -> str:
-    return name_and_text(error, first_line(str(error)))
+    return errors.name_and_text(error, first_line(str(error)))

@@ -13,11 +13,9 @@ class SessionProvider(Protocol):
 
     def get_session(self) -> object:
         """Return the notebook's session, started if necessary; raises JournalError."""
-        ...
 
     def use_session(self, session: object) -> None:
         """Continue with `session` in the next cells; raises JournalError."""
-        ...
 
 
 provider: SessionProvider | None = None

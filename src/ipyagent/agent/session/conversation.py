@@ -31,6 +31,7 @@ from ipyagent.errors import SessionError
 from ipyagent.json_types import JsonDict, JsonMapping, object_of, parse_json
 from ipyagent.plaintext import visible
 from ipyagent.schema import (
+    NO_TOKENS,
     Compacted,
     Event,
     Graph,
@@ -49,7 +50,6 @@ from ipyagent.schema import (
     Stop,
     SystemPrompt,
     TextContent,
-    TokenUsage,
     ToolCall,
     ToolDefinition,
     ToolDefinitions,
@@ -114,7 +114,7 @@ class Conversation:
         )
         self._run, self._node_number = "", 0
         self._run_start = self._timestamp = now()
-        self._usage = TokenUsage()
+        self._usage = NO_TOKENS
         self._request_length = 0  # how many messages the newest request had
         self._executions: dict[str, tuple[str, ToolExecution]] = {}
         for node in self.graph.ancestors(*self.heads):
@@ -206,7 +206,7 @@ class Conversation:
         self._add_text(Role.USER, run.context, metadata={READ: [*run.read]} if run.read else None)
 
     def _switch_to_run(self, run: Run) -> None:
-        self._run, self._node_number, self._usage = run.id, 0, TokenUsage()
+        self._run, self._node_number, self._usage = run.id, 0, NO_TOKENS
         self._run_start = self._timestamp = run.started_at
 
     def _start_step(self, nudge: str | None, texts: tuple[UserText, ...]) -> None:
@@ -255,7 +255,8 @@ class Conversation:
         self._answer_calls()
         self._timestamp = self._run_start + timedelta(seconds=event.duration)
         # Providers want turns to alternate, so a turn without an answer is closed by a note.
-        if self.messages and not _is_answer(self.messages[-1]):
+        last = self.messages[-1] if self.messages else None
+        if last and (last.role is not Role.ASSISTANT or not _has_content(last)):
             self._add_text(Role.ASSISTANT, f"[{event.error or f'ended: {event.stop_reason}'}]")
         self._add_node(Stop(reason=event.stop_reason, usage=self._usage))
 
@@ -354,10 +355,6 @@ class Conversation:
 def _has_content(message: Message) -> bool:
     """Return whether any of it is sent to a model: thinking alone is not."""
     return bool(message.text.strip() or message.tool_calls or message.tool_results)
-
-
-def _is_answer(message: Message) -> bool:
-    return message.role is Role.ASSISTANT and _has_content(message)
 
 
 def _without_objects(result: ToolResult | None) -> ToolResult | None:

@@ -15,7 +15,7 @@ from typing import cast, overload
 from pydantic import ValidationError
 
 from ipyagent import schema
-from ipyagent.agent import session as sessions_room
+from ipyagent.agent import prompts, session as sessions_room
 from ipyagent.agent.policy import Grants
 from ipyagent.agent.session.branches import BranchDiff, compare_branches, edit_node
 from ipyagent.agent.session.conversation import (
@@ -30,31 +30,9 @@ from ipyagent.agent.session.conversation import (
     save_graph,
     switches_to_metadata,
 )
-from ipyagent.agent.validation import (
-    Validator,
-    check_not_empty,
-    installed_validators,
-    validate,
-)
 from ipyagent.errors import JournalError, SessionError
 from ipyagent.json_types import JsonDict
 from ipyagent.redaction import Redactor, known_secrets
-from ipyagent.schema import (
-    ApprovalRequested,
-    Event,
-    Graph,
-    Message,
-    Node,
-    PlanProposed,
-    Run,
-    RunFinished,
-    RunStarted,
-    RunState,
-    RunStatus,
-    SessionState,
-    StopReason,
-    advance,
-)
 from ipyagent.schema.graph import EDITED, Packed, handle
 from ipyagent.schema.runs import AS_DRAFT
 from ipyagent.store.journal import Journal
@@ -64,14 +42,14 @@ LIVE = 3
 """Runs with the parts that are never recorded, such as the objects that tools returned."""
 
 
-class RunList(Sequence[Run]):
+class RunList(Sequence[schema.Run]):
     """Runs by position, oldest first, and by id."""
 
     def __init__(
-        self, unread: Iterable[str] = (), read: Callable[[str], Run] | None = None
+        self, unread: Iterable[str] = (), read: Callable[[str], schema.Run] | None = None
     ) -> None:
         """`read` returns the runs whose ids are `unread`, each when it is asked for."""
-        self._runs = Packed(Run, LIVE, read)
+        self._runs = Packed(schema.Run, LIVE, read)
         for run_id in unread:
             self._runs.announce(run_id)
 
@@ -80,28 +58,28 @@ class RunList(Sequence[Run]):
         """The ids, oldest first; nothing is loaded."""
         return tuple(self._runs)
 
-    def add(self, run: Run) -> None:
+    def add(self, run: schema.Run) -> None:
         """Add a run as the newest; a plan was in the list already while it waited."""
         self._runs.put(run.id, run)
 
-    def replace(self, run: Run) -> None:
+    def replace(self, run: schema.Run) -> None:
         """Put a run in the place of the one with its id."""
         self._runs.replace(run.id, run)
 
-    def get(self, run_id: str | None) -> Run | None:
+    def get(self, run_id: str | None) -> schema.Run | None:
         """Return the run with that id, or None."""
         return self._runs[run_id] if run_id is not None and run_id in self._runs else None
 
     @overload
-    def __getitem__(self, place: int) -> Run: ...
+    def __getitem__(self, place: int) -> schema.Run: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Run]: ...
-    def __getitem__(self, place: int | slice) -> Run | list[Run]:
+    def __getitem__(self, place: slice) -> list[schema.Run]: ...
+    def __getitem__(self, place: int | slice) -> schema.Run | list[schema.Run]:
         if isinstance(place, slice):
             return [self._runs[each] for each in self.ids[place]]
         return self._runs[self.ids[place]]
 
-    def __iter__(self) -> Iterator[Run]:
+    def __iter__(self) -> Iterator[schema.Run]:
         return (self._runs[each] for each in self.ids)
 
     def __len__(self) -> int:
@@ -164,7 +142,7 @@ class Session:
         self.journal = journal or _memory_journal(self._record)
         self.conversation = conversation or Conversation()
         self.runs = RunList(run_ids, self.journal.run)
-        self.validators: list[Validator] = []
+        self.validators: list[prompts.Validator] = []
         """Functions that check each prompt first; one that raises ValueError refuses it."""
         self.invented: frozenset[str] = frozenset()
         """Numbers in a delegated task that the model who wrote it had made up."""
@@ -183,7 +161,7 @@ class Session:
     def current(cls) -> Session | None:
         """Return the notebook's session, started if necessary; None without the extension."""
         provider = sessions_room.provider
-        return None if provider is None else cast(Session, provider.get_session())
+        return None if provider is None else cast("Session", provider.get_session())
 
     @classmethod
     def load(cls, path: str | Path) -> Session:
@@ -198,7 +176,9 @@ class Session:
         return cls.begin(Journal.open(None), record, nodes)
 
     @classmethod
-    def begin(cls, journal: Journal, record: schema.Session, nodes: Iterable[Node] = ()) -> Session:
+    def begin(
+        cls, journal: Journal, record: schema.Session, nodes: Iterable[schema.Node] = ()
+    ) -> Session:
         """Start a session with `nodes`; a number is appended if the name is taken."""
         conversation = initial_conversation(record, nodes)
         record = journal.find_or_create(record, conversation.graph)
@@ -229,7 +209,7 @@ class Session:
         return self._record.name
 
     @property
-    def state(self) -> SessionState:
+    def state(self) -> schema.SessionState:
         """Its state; it becomes active with its first run."""
         return self._record.state
 
@@ -246,7 +226,7 @@ class Session:
         return {**beginning.metadata, **noted}
 
     @property
-    def history(self) -> tuple[Message, ...]:
+    def history(self) -> tuple[schema.Message, ...]:
         """All prompts and answers, including those that a summary replaces for the model."""
         return tuple(self.conversation.history)
 
@@ -256,12 +236,12 @@ class Session:
         return len(self.conversation.history)
 
     @property
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[schema.Message]:
         """The messages sent to a model."""
         return self.conversation.messages
 
     @property
-    def graph(self) -> Graph:
+    def graph(self) -> schema.Graph:
         """Everything said and done, as a graph."""
         return self.conversation.graph
 
@@ -296,10 +276,10 @@ class Session:
 
     def cancel_plan(
         self,
-        plan: Run,
-        reason: StopReason,
+        plan: schema.Run,
+        reason: schema.StopReason,
         error: str | None = None,
-        emit: Callable[[Event], object] | None = None,
+        emit: Callable[[schema.Event], object] | None = None,
     ) -> None:
         """Cancel a plan that never ran, and record the events.
 
@@ -308,9 +288,9 @@ class Session:
         """
         with contextlib.suppress(SessionError):  # cancelled already
             self.journal.cancel(self.id, plan.id)
-        draft = PlanProposed(run=plan.model_copy(update=AS_DRAFT))
-        status = RunStatus.CANCELLED
-        end = RunFinished(status=status, stop_reason=reason, error=error, duration=0.0)
+        draft = schema.PlanProposed(run=plan.model_copy(update=AS_DRAFT))
+        status = schema.RunStatus.CANCELLED
+        end = schema.RunFinished(status=status, stop_reason=reason, error=error, duration=0.0)
         if emit is None:
             self.apply_event(end, self.apply_event(draft))
         else:
@@ -335,7 +315,7 @@ class Session:
 
     def check_open(self) -> None:
         """Raise SessionError if it was ended."""
-        if self._record.state is SessionState.TERMINATED:
+        if self._record.state is schema.SessionState.TERMINATED:
             raise SessionError(
                 f"the session {self.name or self.id!r} has ended; begin another with "
                 "`%agent session new`"
@@ -346,10 +326,10 @@ class Session:
 
         Ending twice does nothing.
         """
-        if self._record.state is not SessionState.TERMINATED:
+        if self._record.state is not schema.SessionState.TERMINATED:
             if plan := self.journal.waiting_plan(self.id):
-                self.cancel_plan(plan, StopReason.DENIED)
-            self._save_record(state=self._record.move(SessionState.TERMINATED).state)
+                self.cancel_plan(plan, schema.StopReason.DENIED)
+            self._save_record(state=self._record.move(schema.SessionState.TERMINATED).state)
 
     def annotate(self, **metadata: str) -> None:
         """Add to the record's metadata; raises JournalError."""
@@ -405,7 +385,9 @@ class Session:
         call, whose result is replaced. An edited prompt is answered by the next request if that
         has no prompt of its own. Raises AgentError, also for a text that a validator refuses.
         """
-        validate(text, (check_not_empty, *installed_validators(), *self.validators))
+        prompts.validate(
+            text, (prompts.check_not_empty, *prompts.installed_validators(), *self.validators)
+        )
         clean = Redactor(known_secrets(os.environ)).text(text)
         nodes = edit_node(self.graph, find_node(self.graph, node), clean)
         return self._begin_branch(self._begin_at((nodes[-1].id,)), nodes, name)
@@ -427,7 +409,7 @@ class Session:
         return replace(whole, follows=heads, heads=heads, session_id="", created_at=None)
 
     def _begin_branch(
-        self, beginning: InitialGraph, nodes: Iterable[Node], name: str | None = None
+        self, beginning: InitialGraph, nodes: Iterable[schema.Node], name: str | None = None
     ) -> Session:
         metadata = {**self._record.metadata, **beginning.to_metadata()}
         record = schema.Session(name=name or self.name, metadata=metadata)
@@ -460,7 +442,7 @@ class Session:
                 follows.append(find_node(self.graph, each))
         if not follows:
             raise SessionError("the conversation is empty, so there is nothing to merge")
-        covered = Graph(nodes.values()).ancestor_ids(*follows)
+        covered = schema.Graph(nodes.values()).ancestor_ids(*follows)
         others = [each for each in self.heads if each not in covered]
         follows = list(dict.fromkeys(follows))
         beginning = replace(
@@ -482,25 +464,27 @@ class Session:
         self.journal.open_sessions[self.id] = self
         return self
 
-    def apply_event(self, event: Event, before: RunState | None = None) -> RunState:
+    def apply_event(
+        self, event: schema.Event, before: schema.RunState | None = None
+    ) -> schema.RunState:
         """Apply an event to its run's state, and pass it to the journal; return the new state."""
         if before is not None and before.run.is_finished:
             before = None  # the next run begins anew
-        state = advance(before, event)
+        state = schema.advance(before, event)
         run = state.run
         self.conversation.add(event)
-        self.journal.append(self.id, run.id, event, state.open_message)
+        self.journal.append(self._record.id, run.id, event, state.open_message)
         match event:
-            case ApprovalRequested():
+            case schema.ApprovalRequested():
                 self.journal.save()  # the user may take hours
-            case PlanProposed():
+            case schema.PlanProposed():
                 if before is not None and before.run.id != run.id:  # the user changed it
-                    self.runs.add(before.run.move(RunStatus.CANCELLED))
+                    self.runs.add(before.run.move(schema.RunStatus.CANCELLED))
                 self.runs.add(run)
-            case RunStarted():
+            case schema.RunStarted():
                 self._activate()
                 self._update_record(active_run_id=run.id)
-            case RunFinished():
+            case schema.RunFinished():
                 self.runs.add(run)
                 self._update_record(
                     active_run_id=None,
@@ -510,7 +494,7 @@ class Session:
                 )
         return state
 
-    def note_undo(self, run: Run, calls: Iterable[str], stays: Iterable[str]) -> Run:
+    def note_undo(self, run: schema.Run, calls: Iterable[str], stays: Iterable[str]) -> schema.Run:
         """Record which calls of a run are taken back now, and what stays; return the run.
 
         Raises JournalError.
@@ -521,12 +505,15 @@ class Session:
 
     async def wait_until_recorded(self) -> None:
         """Wait until everything so far is on the disk; raises JournalError."""
-        # Shielded: others may wait for the same result when this run is stopped.
-        await asyncio.shield(asyncio.wrap_future(self.journal.flush()))
+        recorded = self.journal.flush()
+        if recorded.done():
+            recorded.result()
+        else:  # shielded: others may wait for the same result when this run is stopped
+            await asyncio.shield(asyncio.wrap_future(recorded))
 
     def _activate(self) -> None:
-        if self._record.state is SessionState.INITIALIZING:
-            self._record = self._record.move(SessionState.ACTIVE)
+        if self._record.state is schema.SessionState.INITIALIZING:
+            self._record = self._record.move(schema.SessionState.ACTIVE)
 
     def _update_record(self, **changes: object) -> None:
         with self._changing:  # a run in the background and a cell may both do so
@@ -537,7 +524,7 @@ class Session:
         self.journal.update(self._record)
 
 
-def find_node(graph: Graph, reference: str) -> str:
+def find_node(graph: schema.Graph, reference: str) -> str:
     """Return the full id for an id, its short form, or its beginning; raises SessionError."""
     matching = [each for each in graph.nodes if reference in (each, handle(each))]
     matching = matching or [each for each in graph.nodes if each.startswith(reference)]

@@ -9,35 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from typing import ClassVar, Literal
 
+from ipyagent import schema
 from ipyagent.json_types import JsonDict, object_of, well_formed
+from ipyagent.llm import direct
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct import (
-    LENGTH,
-    NO_THOUGHT,
-    Demand,
-    Format,
-    Reader,
-    Target,
-    count_of,
-    dump,
-    join_body,
-    objects_of,
-    text_of,
-)
 from ipyagent.llm.service_client import count_tokens, to_count
 from ipyagent.llm.service_error import ServiceError
 from ipyagent.llm.wire import describe_image, is_sent, legal_name
-from ipyagent.schema import (
-    Block,
-    ImageContent,
-    Message,
-    Role,
-    StreamChunk,
-    TextContent,
-    ThinkingContent,
-    ToolCall,
-    ToolResultContent,
-)
 
 LONGEST = 32_000
 """Tokens of the longest reply where nothing is known: the format insists on a limit."""
@@ -47,7 +25,7 @@ SHORT = 4_096
 _CACHE: JsonDict = {"cache_control": {"type": "ephemeral"}}
 
 
-class MessagesFormat(Format):
+class MessagesFormat(direct.Format):
     """Anthropic's format for one model.
 
     The service is asked to cache tools and system prompt by a mark on the latter, and the
@@ -78,21 +56,21 @@ class MessagesFormat(Format):
             tail["output_config"] = {"format": wanted}
         tail |= _CACHE
         items = self._history.join(messages)
-        return join_body(head, "messages", items, tail, omitted - {LENGTH})
+        return direct.join_body(head, "messages", items, tail, omitted - {direct.LENGTH})
 
     def reader(self) -> MessagesReader:
         """Return a reader for the reply."""
         return MessagesReader()
 
     def _longest(self, request: ModelRequest, omitted: frozenset[str]) -> int:
-        if LENGTH in omitted:
+        if direct.LENGTH in omitted:
             return SHORT
         longest = self._target.longest or LONGEST
         return min(request.max_tokens or longest, longest)
 
-    def _encode_messages(self, messages: Sequence[Message]) -> Iterator[JsonDict]:
+    def _encode_messages(self, messages: Sequence[schema.Message]) -> Iterator[JsonDict]:
         spoken = filter(is_sent, messages)
-        for is_answer, turn in groupby(spoken, key=lambda m: m.role is Role.ASSISTANT):
+        for is_answer, turn in groupby(spoken, key=lambda m: m.role is schema.Role.ASSISTANT):
             if is_answer:
                 for message in turn:
                     content = [*_answer(message.content, self._target)]
@@ -100,12 +78,12 @@ class MessagesFormat(Format):
             elif content := [*self._user(chain.from_iterable(m.content for m in turn))]:
                 yield {"role": "user", "content": content}
 
-    def _user(self, blocks: Iterable[Block]) -> Iterator[JsonDict]:
+    def _user(self, blocks: Iterable[schema.Block]) -> Iterator[JsonDict]:
         """Yield tool results first, as the service demands."""
         blocks = [*blocks]
         vision = self._target.vision
         for block in blocks:
-            if isinstance(block, ToolResultContent):
+            if isinstance(block, schema.ToolResultContent):
                 content = [*_visible(block.content, vision)]
                 result: JsonDict = {
                     "type": "tool_result",
@@ -116,40 +94,44 @@ class MessagesFormat(Format):
         yield from _visible(blocks, vision)
 
 
-def _split_system(messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:
+def _split_system(messages: tuple[schema.Message, ...]) -> tuple[str, tuple[schema.Message, ...]]:
     """Return the text of the system messages at the beginning, and the other messages."""
-    count = next((i for i, m in enumerate(messages) if m.role is not Role.SYSTEM), len(messages))
+    count = next(
+        (i for i, m in enumerate(messages) if m.role is not schema.Role.SYSTEM), len(messages)
+    )
     system = "\n\n".join(well_formed(message.text) for message in messages[:count])
     return system, messages[count:]
 
 
-def _visible(blocks: Iterable[Block], vision: bool) -> Iterator[JsonDict]:
+def _visible(blocks: Iterable[schema.Block], vision: bool) -> Iterator[JsonDict]:
     """Yield texts and images; the service refuses blank texts."""
     for block in blocks:
         match block:
-            case TextContent(text=text) if text.strip():
+            case schema.TextContent(text=text) if text.strip():
                 yield {"type": "text", "text": well_formed(text)}
-            case ImageContent() if vision:
+            case schema.ImageContent() if vision:
                 yield block.to_anthropic()
-            case ImageContent():
+            case schema.ImageContent():
                 yield {"type": "text", "text": describe_image(block, vision=False)}
 
 
-def _answer(blocks: Sequence[Block], target: Target) -> Iterator[JsonDict]:
+def _answer(blocks: Sequence[schema.Block], target: direct.Target) -> Iterator[JsonDict]:
     """Yield an answer's blocks, with the thinking that the service signed or demands."""
-    wants_all = Demand.ALL_THOUGHTS in target.demands
-    if wants_all and not any(isinstance(each, ThinkingContent) for each in blocks):
-        yield {"type": "thinking", "thinking": NO_THOUGHT, "signature": ""}
+    wants_all = direct.Demand.ALL_THOUGHTS in target.demands
+    if wants_all and not any(isinstance(each, schema.ThinkingContent) for each in blocks):
+        yield {"type": "thinking", "thinking": direct.NO_THOUGHT, "signature": ""}
     for block in blocks:
         match block:
-            case ThinkingContent(encrypted_content=data, id="") if data:
+            case schema.ThinkingContent(encrypted_content=data, id="") if data:
                 yield {"type": "redacted_thinking", "data": data}
-            case ThinkingContent(thinking=text, signature=signature) if signature or wants_all:
-                text = text if text or signature else NO_THOUGHT
+            case schema.ThinkingContent(thinking=text, signature=signature) if (
+                signature or wants_all
+            ):
+                text = text if text or signature else direct.NO_THOUGHT
                 yield {"type": "thinking", "thinking": text, "signature": signature}
-            case TextContent(text=text) if text.strip():
+            case schema.TextContent(text=text) if text.strip():
                 yield {"type": "text", "text": well_formed(text)}
-            case ToolCall():
+            case schema.ToolCall():
                 call = {
                     "id": target.fit_id(block.id),
                     "name": legal_name(block.name),
@@ -166,7 +148,7 @@ _COUNTS = (
 )
 
 
-class MessagesReader(Reader):
+class MessagesReader(direct.Reader):
     """Reads one reply in Anthropic's format."""
 
     def __init__(self) -> None:
@@ -179,7 +161,7 @@ class MessagesReader(Reader):
         self._calls: dict[int, str] = {}
         """The id of the newest call of an index: some services number every block alike."""
 
-    def _read(self, event: JsonDict) -> Iterator[StreamChunk]:
+    def _read(self, event: JsonDict) -> Iterator[schema.StreamChunk]:
         """Yield the chunks of an event."""
         kind, error = event.get("type"), event.get("error")
         if error or kind == "error":
@@ -192,8 +174,8 @@ class MessagesReader(Reader):
             case "message_start" | "message_stop":
                 message = object_of(event.get("message"))
                 content = message.get("content")
-                blocks = [{"type": "text", "text": content}] if text_of(content) else content
-                for index, block in enumerate(objects_of(blocks)):
+                blocks = [{"type": "text", "text": content}] if direct.text_of(content) else content
+                for index, block in enumerate(direct.objects_of(blocks)):
                     yield from self._read_block(block, index)
                 self._count(message.get("usage"))
                 yield from self._finish(message.get("stop_reason"))
@@ -205,71 +187,77 @@ class MessagesReader(Reader):
         if kind == "message_stop" and self.has_words and not self.is_finished:
             yield from self._finish("end_turn")
 
-    def read_whole(self, body: JsonDict) -> Iterator[StreamChunk] | None:
+    def read_whole(self, body: JsonDict) -> Iterator[schema.StreamChunk] | None:
         """Return the chunks of a reply that came in one piece."""
         if body.get("type") == "error":
             return self.read(body)
         is_reply = body.get("role") == "assistant" and isinstance(body.get("content"), (list, str))
         return self.read({"type": "message_stop", "message": body}) if is_reply else None
 
-    def _read_block(self, block: JsonDict, index: int) -> Iterator[StreamChunk]:
+    def _read_block(self, block: JsonDict, index: int) -> Iterator[schema.StreamChunk]:
         """Yield the chunks of a block, as far as they have not come in pieces."""
         match block.get("type"):
             case "text":
-                text = self._join.rest(("content", index), text_of(block.get("text")))
+                text = self._join.rest(("content", index), direct.text_of(block.get("text")))
                 yield from self._text("content", text, index)
             case "thinking":
-                text = self._join.rest(("thinking", index), text_of(block.get("thinking")))
+                text = self._join.rest(("thinking", index), direct.text_of(block.get("thinking")))
                 yield from self._text("thinking", text, index)
-                yield from self._sign(text_of(block.get("signature")), index)
+                yield from self._sign(direct.text_of(block.get("signature")), index)
             case "redacted_thinking":
-                yield from self._sign(text_of(block.get("data")), index, "encrypted")
+                yield from self._sign(direct.text_of(block.get("data")), index, "encrypted")
             case "tool_use":
                 self._foreign.discard(index)
                 given = block.get("input")
-                text = text_of(given) or (dump(object_of(given)).decode() if given else "")
-                self._calls[index] = text_of(block.get("id"))
+                text = direct.text_of(given) or (
+                    direct.dump(object_of(given)).decode() if given else ""
+                )
+                self._calls[index] = direct.text_of(block.get("id"))
                 place = ("call", index, self._calls[index])
-                yield StreamChunk(
+                yield schema.StreamChunk(
                     type="tool_call",
                     data="" if self._join.has(place) else self._join(place, text),
                     index=index,
-                    id=well_formed(text_of(block.get("id"))),
-                    name=well_formed(text_of(block.get("name"))),
+                    id=well_formed(direct.text_of(block.get("id"))),
+                    name=well_formed(direct.text_of(block.get("name"))),
                 )
             case str():
                 self._foreign.add(index)
 
-    def _sign(self, signature: str, index: int, name: str = "") -> Iterator[StreamChunk]:
+    def _sign(self, signature: str, index: int, name: str = "") -> Iterator[schema.StreamChunk]:
         """Yield a signature that comes whole, once."""
         if signature and index not in self._signed:
             self._signed.add(index)
-            yield StreamChunk(type="signature", data=signature, name=name, index=index)
+            yield schema.StreamChunk(type="signature", data=signature, name=name, index=index)
 
-    def _read_delta(self, delta: JsonDict, index: int) -> Iterator[StreamChunk]:
+    def _read_delta(self, delta: JsonDict, index: int) -> Iterator[schema.StreamChunk]:
         match delta.get("type"):
             case "text_delta":
-                yield from self._text("content", text_of(delta.get("text")), index)
+                yield from self._text("content", direct.text_of(delta.get("text")), index)
             case "thinking_delta":
-                yield from self._text("thinking", text_of(delta.get("thinking")), index)
+                yield from self._text("thinking", direct.text_of(delta.get("thinking")), index)
             case "signature_delta":
-                signature = text_of(delta.get("signature"))
+                signature = direct.text_of(delta.get("signature"))
                 self._signed.add(index)
-                yield StreamChunk(type="signature", data=signature, index=index)
+                yield schema.StreamChunk(type="signature", data=signature, index=index)
             case "input_json_delta" if index not in self._foreign:
                 given = delta.get("partial_json")
-                text = dump(given).decode() if isinstance(given, dict) else text_of(given)
+                text = (
+                    direct.dump(given).decode()
+                    if isinstance(given, dict)
+                    else direct.text_of(given)
+                )
                 text = self._join(("call", index, self._calls.get(index)), text)
-                yield StreamChunk(type="tool_call", data=text, index=index)
+                yield schema.StreamChunk(type="tool_call", data=text, index=index)
 
     def _text(
         self, kind: Literal["content", "thinking"], text: str, index: int
-    ) -> Iterator[StreamChunk]:
+    ) -> Iterator[schema.StreamChunk]:
         if text:
-            yield StreamChunk(type=kind, data=self._join((kind, index), text), index=index)
+            yield schema.StreamChunk(type=kind, data=self._join((kind, index), text), index=index)
 
-    def _finish(self, word: object) -> Iterator[StreamChunk]:
-        if reason := text_of(word):
+    def _finish(self, word: object) -> Iterator[schema.StreamChunk]:
+        if reason := direct.text_of(word):
             is_end = reason in ("end_turn", "stop_sequence")
             yield from self._finish_by("stop" if is_end else reason)
 
@@ -286,4 +274,4 @@ class MessagesReader(Reader):
 
 
 def _index(event: JsonDict) -> int:
-    return count_of(event.get("index")) or 0
+    return direct.count_of(event.get("index")) or 0

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, groupby
 from typing import Any, Literal
 
+from ipyagent import schema
 from ipyagent.json_types import JsonDict, object_of, well_formed
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.direct import (
@@ -26,16 +27,6 @@ from ipyagent.llm.direct import (
 from ipyagent.llm.service_client import update_tokens
 from ipyagent.llm.service_error import ServiceError
 from ipyagent.llm.wire import is_sent, legal_name, to_openai, tools_to_openai
-from ipyagent.schema import (
-    PAUSED,
-    Block,
-    Message,
-    Role,
-    StreamChunk,
-    TextContent,
-    ThinkingContent,
-    ToolCall,
-)
 
 
 class ResponsesFormat(Format):
@@ -65,9 +56,9 @@ class ResponsesFormat(Format):
         """Return a reader for the reply."""
         return ResponsesReader()
 
-    def _encode_messages(self, messages: Sequence[Message]) -> Iterator[JsonDict]:
+    def _encode_messages(self, messages: Sequence[schema.Message]) -> Iterator[JsonDict]:
         spoken = filter(is_sent, messages)
-        for is_answer, turn in groupby(spoken, key=lambda m: m.role is Role.ASSISTANT):
+        for is_answer, turn in groupby(spoken, key=lambda m: m.role is schema.Role.ASSISTANT):
             if is_answer:
                 blocks = chain.from_iterable(message.content for message in turn)
                 items = [*_answer(blocks, self._target)]
@@ -96,15 +87,15 @@ def _input(message: dict[str, Any], target: Target) -> JsonDict:
     return {"role": message["role"], "content": content}
 
 
-def _answer(blocks: Iterable[Block], target: Target) -> Iterator[JsonDict]:
+def _answer(blocks: Iterable[schema.Block], target: Target) -> Iterator[JsonDict]:
     """Yield an answer's items, with the reasoning that this service encrypted."""
     for block in blocks:
         match block:
-            case ThinkingContent(encrypted_content=data, id=item) if data and item:
+            case schema.ThinkingContent(encrypted_content=data, id=item) if data and item:
                 yield {"type": "reasoning", "id": item, "summary": [], "encrypted_content": data}
-            case TextContent(text=text) if text.strip():
+            case schema.TextContent(text=text) if text.strip():
                 yield {"role": "assistant", "content": well_formed(text)}
-            case ToolCall():
+            case schema.ToolCall():
                 wired = block.to_openai()["function"] | {"name": legal_name(block.name)}
                 yield {"type": "function_call", "call_id": target.fit_id(block.id)} | wired
 
@@ -156,7 +147,7 @@ class ResponsesReader(Reader):
         self._ended: int | None = None
         """Its number once it ended, until the next one begins."""
 
-    def _read(self, event: JsonDict) -> Iterator[StreamChunk]:
+    def _read(self, event: JsonDict) -> Iterator[schema.StreamChunk]:
         """Yield the chunks of an event."""
         kind, error = text_of(event.get("type")), event.get("error")
         if error or kind == "error":
@@ -193,7 +184,7 @@ class ResponsesReader(Reader):
             is_cut = kind == "response.incomplete" or response.get("status") == "incomplete"
             yield from self._finish(response, "length" if is_cut else "stop")
 
-    def read_whole(self, body: JsonDict) -> Iterator[StreamChunk] | None:
+    def read_whole(self, body: JsonDict) -> Iterator[schema.StreamChunk] | None:
         """Return the chunks of a reply that came in one piece."""
         has_parts = isinstance(body.get("output"), list) or bool(text_of(body.get("output_text")))
         is_reply = has_parts and not body.get("choices")
@@ -212,7 +203,7 @@ class ResponsesReader(Reader):
         begun = [*self._calls.values()][0 if "arguments" in event else -1 :] or [0]
         return next((n for n in begun if not self._join.has(("call", n))), begun[-1])
 
-    def _text(self, place: tuple[str, int, int], text: str) -> Iterator[StreamChunk]:
+    def _text(self, place: tuple[str, int, int], text: str) -> Iterator[schema.StreamChunk]:
         if text:
             kind: Literal["content", "thinking"] = (
                 "content" if place[0] == "content" else "thinking"
@@ -222,11 +213,11 @@ class ResponsesReader(Reader):
                 if self._ended not in (None, place[1]):
                     self._ended, data = None, f"\n\n{data}"  # a paragraph of its own
                 self._spoken = place[1]
-            yield StreamChunk(type=kind, data=data)
+            yield schema.StreamChunk(type=kind, data=data)
 
     def _parts(
         self, parts: object, name: str, index: int, first: int | None = None
-    ) -> Iterator[StreamChunk]:
+    ) -> Iterator[schema.StreamChunk]:
         """Yield what has not come in pieces of the texts of an item."""
         parts = [{"text": parts}] if text_of(parts) else parts
         for number, part in enumerate(objects_of(parts), start=first or 0):
@@ -235,22 +226,22 @@ class ResponsesReader(Reader):
             text = text_of(part.get("text")) or text_of(part.get("refusal"))
             yield from self._text(place, self._join.rest(place, text))
 
-    def _begin_call(self, item: JsonDict, index: int) -> Iterator[StreamChunk]:
+    def _begin_call(self, item: JsonDict, index: int) -> Iterator[schema.StreamChunk]:
         if _is_call(item):
             id_ = _call_id(item)
             self._calls.setdefault(id_, index)
             name = well_formed(text_of(item.get("name")) or text_of(item.get("type")))
-            yield StreamChunk(type="tool_call", index=index, id=well_formed(id_), name=name)
+            yield schema.StreamChunk(type="tool_call", index=index, id=well_formed(id_), name=name)
 
-    def _arguments(self, index: int, piece: object, whole: object) -> Iterator[StreamChunk]:
+    def _arguments(self, index: int, piece: object, whole: object) -> Iterator[schema.StreamChunk]:
         """Yield a piece of a call's arguments, or what is left of them at their end."""
         place = ("call", index)
         if isinstance(whole, dict):
             whole = "" if self._join.has(place) else json.dumps(whole)
         text = text_of(piece) or self._join.rest(place, text_of(whole))
-        yield StreamChunk(type="tool_call", data=self._join(place, text), index=index)
+        yield schema.StreamChunk(type="tool_call", data=self._join(place, text), index=index)
 
-    def _end_item(self, item: JsonDict, index: int) -> Iterator[StreamChunk]:
+    def _end_item(self, item: JsonDict, index: int) -> Iterator[schema.StreamChunk]:
         """Yield what has not come of an item."""
         match item.get("type"):
             case "message":
@@ -262,7 +253,7 @@ class ResponsesReader(Reader):
                 data, id_ = text_of(item.get("encrypted_content")), text_of(item.get("id"))
                 if data and data not in self._signed:
                     self._signed.add(data)
-                    yield StreamChunk(type="signature", data=data, name="encrypted", id=id_)
+                    yield schema.StreamChunk(type="signature", data=data, name="encrypted", id=id_)
             case _ if _is_call(item):
                 index = self._calls.get(_call_id(item), index)
                 yield from self._begin_call(item, index)
@@ -274,7 +265,7 @@ class ResponsesReader(Reader):
             return {"input": text}
         return item.get("arguments") or item.get("action") or item.get("operation")
 
-    def _finish(self, response: JsonDict, word: str) -> Iterator[StreamChunk]:
+    def _finish(self, response: JsonDict, word: str) -> Iterator[schema.StreamChunk]:
         for number, item in enumerate(objects_of(response.get("output"))):
             yield from self._end_item(item, self._indices.get(text_of(item.get("id")), number))
         for index, text in self._inputs.items():  # where no item came at its end
@@ -289,10 +280,10 @@ class ResponsesReader(Reader):
             if self._calls or not self.has_words:
                 message = "the service ended the reply while it was in progress"
                 raise ServiceError.in_stream({"message": message, "type": "server_error"})
-            word = PAUSED
+            word = schema.PAUSED
         self.is_finished = self.is_over = True
         reason = text_of(object_of(response.get("incomplete_details")).get("reason"))
         if word == "stop" and self._calls:
             word = "tool_calls"
         word = "content_filter" if self.is_refusal else _REASONS.get(reason, reason) or word
-        yield StreamChunk(type="finish", data=word)
+        yield schema.StreamChunk(type="finish", data=word)

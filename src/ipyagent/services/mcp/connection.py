@@ -36,19 +36,7 @@ from ipyagent.kernel.displays import as_image
 from ipyagent.plaintext import excerpt, strip_escapes
 from ipyagent.schema import ImageContent, ToolResult
 from ipyagent.services import find_failure, parse_object
-from ipyagent.services.mcp.transports import (
-    TRACE_ID,
-    VERSION,
-    LimitedTransport,
-    Program,
-    ReceivedItem,
-    ReceiveStream,
-    TransportStreams,
-    connect_http,
-    repair_result,
-    repair_tool,
-    start_program,
-)
+from ipyagent.services.mcp import transports
 
 MAX_PAGES = 50
 
@@ -107,21 +95,21 @@ class RateLimit:
         return max(0.0, -self._available / self._per_second)
 
 
-class FilteredMessages(ObjectReceiveStream[ReceivedItem]):
+class FilteredMessages(ObjectReceiveStream[transports.ReceivedItem]):
     """A server's messages, filtered for the SDK.
 
     `last_activity` is the time of the last one. The rate of the server's own requests is limited,
     because each becomes a task; those over the limit are dropped. `on_end` is called at the end.
     """
 
-    def __init__(self, stream: ReceiveStream, on_end: Callable[[], None]) -> None:
+    def __init__(self, stream: transports.ReceiveStream, on_end: Callable[[], None]) -> None:
         self._stream, self._on_end = stream, on_end
         self._message_limit, self._request_limit = RateLimit(2000, 2000), RateLimit(100, 1)
         self.last_activity = time.monotonic()
         self.broken_tools: list[tuple[str, str]] = []
         """Tools with broken descriptions, since the list was last emptied."""
 
-    async def receive(self) -> ReceivedItem:
+    async def receive(self) -> transports.ReceivedItem:
         """Return the next message; raises EndOfStream."""
         while True:
             item = await self._next()
@@ -133,10 +121,10 @@ class FilteredMessages(ObjectReceiveStream[ReceivedItem]):
                 continue
             if isinstance(item.message, types.JSONRPCResponse):
                 self._drop_broken_tools(item.message.result)
-                repair_result(item.message.result)
+                transports.repair_result(item.message.result)
             return item
 
-    async def _next(self) -> ReceivedItem:
+    async def _next(self) -> transports.ReceivedItem:
         try:
             return await self._stream.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
@@ -148,9 +136,9 @@ class FilteredMessages(ObjectReceiveStream[ReceivedItem]):
         if not isinstance(tools := result.get("tools"), list):
             return
         valid = []
-        for each in map(repair_tool, tools[: MAX_TOOLS + 1]):
+        for each in map(transports.repair_tool, tools[: MAX_TOOLS + 1]):
             try:
-                validate_server_result("tools/list", VERSION, {"tools": [each]})
+                validate_server_result("tools/list", transports.VERSION, {"tools": [each]})
                 valid.append(each)
             except ValidationError as error:
                 places = [found["loc"][2:] for found in error.errors()]
@@ -186,7 +174,7 @@ class Connection:
         self._task: asyncio.Task[None] | None = None
         self._scope: anyio.CancelScope | None = None
         self._session: _ActiveSession | None = None
-        self._server_transport: Program | LimitedTransport | None = None
+        self._server_transport: transports.Program | transports.LimitedTransport | None = None
 
     @property
     def is_alive(self) -> bool:
@@ -210,7 +198,7 @@ class Connection:
 
     def kill(self) -> None:
         """End the server's process at once, from any thread."""
-        if isinstance(self._server_transport, Program):
+        if isinstance(self._server_transport, transports.Program):
             self._server_transport.kill()
 
     async def list_tools(self) -> Listing:
@@ -241,7 +229,7 @@ class Connection:
     ) -> ToolResult:
         """Return the result of a call; missing arguments are not sent. Raises as `_ask` does."""
         fields: JsonDict = {"name": name, "arguments": arguments}
-        fields |= {"_meta": {TRACE_ID: trace_id}} if trace_id else {}
+        fields |= {"_meta": {transports.TRACE_ID: trace_id}} if trace_id else {}
         params = types.CallToolRequestParams.model_validate(fields)
         answer = await self._ask(types.CallToolRequest(params=params), types.CallToolResult)
         return await asyncio.to_thread(convert_result, answer, reads=reads)
@@ -319,7 +307,9 @@ class Connection:
         """Try the usual protocol first, then newer and older ones if the server refuses it."""
         mode: _Mode = "legacy"
         sse = self._config.transport == "sse"
-        usual: tuple[Exception, Program | LimitedTransport | None] | None = None
+        usual: tuple[Exception, transports.Program | transports.LimitedTransport | None] | None = (
+            None
+        )
         while True:
             try:
                 async with self._open_transport(sse=sse) as (streams, self._server_transport):
@@ -337,7 +327,7 @@ class Connection:
                 mode, sse = fallback
 
     async def _run_session(
-        self, streams: TransportStreams, mode: _Mode, ready: asyncio.Future[None]
+        self, streams: transports.TransportStreams, mode: _Mode, ready: asyncio.Future[None]
     ) -> None:
         messages = FilteredMessages(streams[0], self._stop.set)
         transport = contextlib.nullcontext((messages, streams[1]))
@@ -363,14 +353,16 @@ class Connection:
 
     def _open_transport(
         self, *, sse: bool
-    ) -> AbstractAsyncContextManager[tuple[TransportStreams, Program | LimitedTransport]]:
+    ) -> AbstractAsyncContextManager[
+        tuple[transports.TransportStreams, transports.Program | transports.LimitedTransport]
+    ]:
         config = self._config
         if config.url is not None:
-            return connect_http(config.url, config, self._environ, sse=sse)
+            return transports.connect_http(config.url, config, self._environ, sse=sse)
         env = {k: self._environ[k] for k in DEFAULT_INHERITED_ENV_VARS if k in self._environ}
         env |= {name: value.get_secret_value() for name, value in config.env.items()}
         cwd = self._folder / (config.cwd or "")
-        return start_program([config.command or "", *config.args], env, cwd)
+        return transports.start_program([config.command or "", *config.args], env, cwd)
 
     def _refusal(self, error: ProtocolError) -> str:
         """Return the server's message, or the SDK's if the answer was not a message."""
@@ -383,11 +375,11 @@ class Connection:
     def describe_problem(self, problem: str) -> str:
         """Return the problem, with the server's own report of it."""
         match self._server_transport:
-            case Program(problem=str(own_problem)):
+            case transports.Program(problem=str(own_problem)):
                 return own_problem
-            case Program(stderr_tail=tail) if tail:
+            case transports.Program(stderr_tail=tail) if tail:
                 return f"{problem}; its last output: {_without_frames(strip_escapes(tail))}"
-            case LimitedTransport(status=int(status)):
+            case transports.LimitedTransport(status=int(status)):
                 return f"{problem} (HTTP {status})"
         return problem
 

@@ -185,8 +185,8 @@ class SupervisedProcess:
         finally:
             for fd in passed:
                 os.close(fd)
-        self._lifeline = cast(IO[bytes], self._supervisor.stdin)
-        self._printed = cast(IO[bytes], self._supervisor.stdout)
+        self._lifeline = cast("IO[bytes]", self._supervisor.stdin)
+        self._printed = cast("IO[bytes]", self._supervisor.stdout)
         threading.Thread(target=self._wait_for_exit, name="ipyagent-command", daemon=True).start()
 
     def stop(self, why: str, *, politely: bool = False) -> None:
@@ -195,9 +195,8 @@ class SupervisedProcess:
         with contextlib.suppress(OSError, ValueError):  # it has ended on its own
             # Written and not only closed: a fork of the kernel may hold the other end, too.
             self._lifeline.write(b"t" if politely else b"k")
-        self._supervisor.send_signal(
-            signal.SIGCONT
-        )  # a command outside of any box may have stopped it
+        # A command outside of any box may have stopped it.
+        self._supervisor.send_signal(signal.SIGCONT)
 
     def kill_supervisor(self) -> None:
         """Kill a supervisor that does not finish; remains of its command stay."""

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from ipyagent.plaintext import ellipsize, flatten, join_words, spell, visible, word_set
+from ipyagent.plaintext import ellipsize, excerpt, flatten, join_words, spell, visible, word_set
 
 READS = "files (reads)"
 WRITES = "files (writes)"
@@ -53,6 +53,8 @@ class Effects:
     redefines: tuple[str, ...] = ()
     subject: str = "code"
     lasting: Mapping[str, str] = field(default_factory=dict)
+    code: str = ""
+    """The code that has them, where the arguments of the call only name it."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -69,7 +71,7 @@ class Effects:
         """The sources that the call reads beside variables, as far as it names them."""
         if not self.kinds - {WRITES, ENVIRONMENT}:
             return ()
-        return tuple(map(spell, self.paths)) or ("the output of code",)
+        return tuple(map(_name_source, self.paths)) or ("the output of code",)
 
     def summary(self) -> str:
         """Return the effects in a line such as "touches: network (requests); redefines df"."""
@@ -85,6 +87,12 @@ class Effects:
         """Return the effects beyond `kinds`, in words; "" if there are none."""
         more = [kind for kind in sort_kinds(self.touches) if kind not in kinds]
         return ", ".join(_format_kind(kind, self.touches[kind]) for kind in more)
+
+
+def _name_source(text: str) -> str:
+    """Return the name of what a reader is given: a file, an address or a query."""
+    is_query = re.match(r"(?i)\s*(?:select|with)\s", text)
+    return f"the answer to “{excerpt(text, _LONGEST)}”" if is_query else spell(text)
 
 
 def describe_redefined(names: Collection[str]) -> str:

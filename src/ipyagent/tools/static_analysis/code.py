@@ -271,7 +271,7 @@ class _CodeVisitor(ast.NodeVisitor):
             text = each.value if isinstance(each, ast.Constant) else None
             if not isinstance(text, str) or not name_origins.is_safe_expression(text):
                 self.add([UNKNOWN_EFFECTS], node)
-            for name in name_origins.referenced_variables(text) if isinstance(text, str) else ():
+            for name in name_origins.VARIABLE.findall(text) if isinstance(text, str) else ():
                 self.visit(ast.Name(id=name, ctx=ast.Load()))
 
     def _judge_texts(self, function: str, node: ast.Call) -> None:

@@ -258,7 +258,8 @@ _RUNNING = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, 
 
 _CALL = re.compile(r"([\w.]*)\s*\(")
 _INDIRECT = re.compile(r"[\])'\"`]\s*\(|\blambda\b|\bfor\b")
-_VARIABLE = re.compile(r"@\s*(\w+)")
+VARIABLE = re.compile(r"@\s*(\w+)")
+"""A variable in the text of `df.query` or `df.eval`."""
 _OPERATORS = frozenset({"", "and", "or", "not", "in"})
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _ABOUT_TEXT = ("builtins.", "re.", "json.", "textwrap.", "urllib.parse", "string.", "difflib.")
@@ -276,11 +277,6 @@ def is_safe_expression(text: str) -> bool:
     if "__" in text or "._" in text or _INDIRECT.search(text):
         return False
     return all(name.lower() in _OPERATORS for name in _CALL.findall(text))
-
-
-def referenced_variables(text: str) -> list[str]:
-    """Return the variables that the text of `df.query` or `df.eval` names."""
-    return _VARIABLE.findall(text)
 
 
 def fetches_address(function: str, node: ast.expr) -> bool:

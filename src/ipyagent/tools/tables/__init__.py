@@ -16,20 +16,10 @@ from ipyagent.errors import PathValidationError
 from ipyagent.json_types import JsonDict
 from ipyagent.plaintext import human_size, spell
 from ipyagent.tools import path_rules
+from ipyagent.tools.file_change import decode_file
 from ipyagent.tools.path_rules import Entry
+from ipyagent.tools.tables import sample
 from ipyagent.tools.tables.reader import TableReader
-from ipyagent.tools.tables.sample import (
-    KINDS,
-    TEXTS,
-    FileTable,
-    NotTableError,
-    UnreadTableError,
-    make_column,
-    make_table,
-    read_database,
-    split_ending,
-)
-from ipyagent.tools.text_encoding import decode_file
 from ipyagent.tools.workspace import Workspace
 from ipyagent.values.describe.table import write_lines
 
@@ -46,7 +36,7 @@ table_reader = TableReader()
 
 def table_ending(path: str) -> str | None:
     """Return the ending by which a file is read as a table; None for other files."""
-    packing, ending = split_ending(path)
+    packing, ending = sample.split_ending(path)
     return ".".join(filter(None, (ending, packing))) or None
 
 
@@ -70,14 +60,15 @@ def describe_table(
     start = f"{spell(path)}: "
     try:
         samples = sample_table(workspace, path).result(wait)
-    except (NotReadyError, UnreadTableError) as error:
+    except (NotReadyError, sample.UnreadTableError) as error:
         beginning = "" if wait is None else _describe_start(workspace, path, error)
         if beginning:
             return start + beginning
-        raise UnreadTableError(str(error) or "it is not read yet") from None
+        raise sample.UnreadTableError(str(error) or "it is not read yet") from None
     if isinstance(samples, str):
         return (start + samples)[:limit]
-    lines = [f"{each.table.line()}, read with: {each.call}" for each in samples[1:]]
+    called = [f", read with: {each.call}" if each.call else "" for each in samples[1:]]
+    lines = [f"{each.table.line()}{call}" for each, call in zip(samples[1:], called, strict=True)]
     more = "".join(f"\n\n{line[:_LINE_BYTES]}" for line in lines)
     if limit is not None:
         room = max(0, limit // 3) if more else 0
@@ -86,11 +77,11 @@ def describe_table(
     return start + samples[0].table.detail(limit) + more
 
 
-def sample_table(workspace: Workspace, path: str) -> Future[Sequence[FileTable] | str]:
+def sample_table(workspace: Workspace, path: str) -> Future[Sequence[sample.FileTable] | str]:
     """Return the tables in a file, the first in full; read once for each state of the file."""
     if table_ending(path) is None:
-        raise NotTableError("its name does not end like that of a table")
-    is_database = KINDS[split_ending(path)[1]][1] == "sqlite"
+        raise sample.NotTableError("its name does not end like that of a table")
+    is_database = sample.KINDS[sample.split_ending(path)[1]][1] == "sqlite"
     log = f"{path}-wal"
     with contextlib.ExitStack() as opened:
         file = opened.enter_context(workspace.open_file(path))
@@ -100,33 +91,35 @@ def sample_table(workspace: Workspace, path: str) -> Future[Sequence[FileTable] 
         state = path, *((each.st_ino, each.st_size, each.st_mtime_ns) for each in known)
         closing = opened.pop_all()
 
-    def read() -> Sequence[FileTable] | str:
+    def read() -> Sequence[sample.FileTable] | str:
         with closing:
             if is_database:
                 written = workspace.read_bytes(log) if beside and beside.st_size > 32 else b""
-                return read_database(file, status.st_size, written)
+                return sample.read_database(file, status.st_size, written)
             return _unpack(table_reader.read(path, file))
 
     return table_reader.share(state, read)
 
 
-def _unpack(found: JsonDict) -> Sequence[FileTable] | str:
+def _unpack(found: JsonDict) -> Sequence[sample.FileTable] | str:
     """Return the tables that the reader describes, or its text."""
     others = found.pop("others", [])
     if "text" in found:
         return f"{found['kind']}\nread with: {found['call']}\n{found['text']}"
     tables = []
     for each in (found, *others):
-        columns = [make_column(**column) for column in each.pop("columns")]
-        index = [make_column(**column, is_index=True) for column in each.pop("index")]
-        tables.append(make_table(**{"kind": found["kind"], **each}, columns=columns, index=index))
+        columns = [sample.make_column(**column) for column in each.pop("columns")]
+        index = [sample.make_column(**column, is_index=True) for column in each.pop("index")]
+        tables.append(
+            sample.make_table(**{"kind": found["kind"], **each}, columns=columns, index=index)
+        )
     return tables
 
 
 def _describe_start(workspace: Workspace, path: str, error: Exception) -> str:
     """Return kind, size and first lines of a file; "" if it is not text."""
-    kind, family = KINDS[split_ending(path)[1]]
-    if family not in TEXTS or split_ending(path)[0]:
+    kind, family = sample.KINDS[sample.split_ending(path)[1]]
+    if family not in sample.TEXTS or sample.split_ending(path)[0]:
         return ""
     with workspace.open_file(path) as file:
         start = file.read(_START)
@@ -135,7 +128,7 @@ def _describe_start(workspace: Workspace, path: str, error: Exception) -> str:
         lines = decode_file(start, path).text.splitlines()[:_LINES]
     except PathValidationError:
         return ""
-    why = f"; not shown as a table: {error}" if isinstance(error, UnreadTableError) else ""
+    why = f"; not shown as a table: {error}" if isinstance(error, sample.UnreadTableError) else ""
     return f"{kind}, {human_size(size)}{why}\n\n{write_lines(lines)}"
 
 

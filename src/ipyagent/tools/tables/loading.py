@@ -18,6 +18,7 @@ from typing import BinaryIO, cast
 import pandas as pd
 
 from ipyagent.json_types import JsonDict
+from ipyagent.tools.file_change import BOM, decode_file
 from ipyagent.tools.tables.delimited_calls import (
     CODES,
     ROWS,
@@ -30,7 +31,6 @@ from ipyagent.tools.tables.delimited_calls import (
     keep_codes,
 )
 from ipyagent.tools.tables.sample import KINDS, NotTableError, UnreadTableError, split_ending
-from ipyagent.tools.text_encoding import BOM, decode_file
 from ipyagent.values.describe import describe
 from ipyagent.values.describe.libraries import pandas_frame, polars_frame
 from ipyagent.values.describe.table import COLUMNS, Column, Table
@@ -76,8 +76,8 @@ class _File:
         if self.packing == "zip":
             archive = zipfile.ZipFile(file)
             (name,) = archive.namelist()  # as pandas has it
-            return cast(BinaryIO, archive.open(name))
-        return cast(BinaryIO, _OPENERS[self.packing](file, "rb")) if self.packing else file
+            return cast("BinaryIO", archive.open(name))
+        return cast("BinaryIO", _OPENERS[self.packing](file, "rb")) if self.packing else file
 
     def read(self) -> bytes:
         """Return all of it; raises NotTableError for a large one."""
@@ -299,7 +299,7 @@ def _load_sheet(file: _File, book: Foreign, name: str, is_first: bool) -> JsonDi
 
     def attempt(tried: Options) -> Trial | None:
         found = _attempt(lambda: Trial(tried, book.parse(name, nrows=ROWS, **tried)))
-        return cast(Trial | None, found)
+        return cast("Trial | None", found)
 
     trial = attempt(options)
     if trial is None:

@@ -33,7 +33,7 @@ from ipyagent.imports import PACKAGES
 from ipyagent.json_types import JsonDict
 from ipyagent.rehearsal import system
 from ipyagent.rehearsal.confinement import Confinement, restrict_files
-from ipyagent.tools.sandbox import bubblewrap, seccomp
+from ipyagent.tools.sandbox import bubblewrap
 from ipyagent.tools.tables.sample import NotTableError, UnreadTableError
 
 SECONDS = 45.0
@@ -138,7 +138,7 @@ def _write_command() -> list[str]:
     _, system = bubblewrap.system_paths()
     readable = [*system, *bubblewrap.python_paths("/"), source]
     packages = [each for each in sys.path if Path(each).name in PACKAGES]
-    calls = seccomp.build_filter(processes=False, namespaces=False).hex()
+    calls = bubblewrap.build_filter(processes=False, namespaces=False).hex()
     settings = {"readable": sorted({*readable}), "path": packages, "filter": calls}
     return [sys.executable, "-E", "-P", "-c", _START, source, json.dumps(settings)]
 

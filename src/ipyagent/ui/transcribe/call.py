@@ -160,7 +160,8 @@ def transcribe_call(
     carries out.
     """
     is_asked = execution.status is schema.ToolStatus.AWAITING_APPROVAL
-    dry, question, result = execution.dry_run, execution.question, _visible_result(execution)
+    dry, question, todos = execution.dry_run, execution.question, todo_summary(execution)
+    result = _visible_result(execution, todos)
     is_planned = dry and context.is_planned
     badge = ("planned" if is_planned else "dry run") if dry else ""
     marks = (
@@ -168,9 +169,13 @@ def transcribe_call(
         "not as rehearsed" if execution.rehearsal and execution.rehearsal.differs else "",
     )
     glyph, status_text = call_glyph(execution)
-    own = _summarize_own(execution)
+    own = shorten(question.text, SUMMARY) if question else todos
+    verdict = _verdict(execution, context)
+    decision = decision_text(execution, context.confirm_mode)
+    is_in_line = verdict not in {"", _LOOKING, _LOOKED}
     gist = find_gist(execution, own)
     is_code = [*execution.call.arguments] == ["code"]
+    compared = execution.rehearsal and execution.rehearsal.compared
     return transcript.Call(
         id=execution.call.id,
         name=execution.call.name,
@@ -180,8 +185,8 @@ def transcribe_call(
         badge=" · ".join(filter(None, marks)),
         summary=own or (gist.title if is_code else summarize_call(execution)),
         outcome=summarize_result(result) if result else "",
-        verdict=_verdict(execution, context),
-        decision=decision_text(execution, context.confirm_mode),
+        verdict=verdict,
+        decision=decision,
         duration="" if execution.duration is None else seconds(execution.duration),
         is_open=(is_asked and context.is_live)
         or context.verbose >= OPEN
@@ -200,12 +205,12 @@ def transcribe_call(
         if question
         else None,
         request=transcribe_request(execution),
-        remarks=_remarks(execution, context, badge),
+        remarks=_remarks(execution, "" if is_in_line else decision, badge),
         result=transcribe_result(result, execution.call.name) if result else None,
         facts=(
             *(result_facts(result) if result else ()),
-            *_comparison(execution),
-            *_call_facts(execution, context.verbose),
+            *([reveal(compared)] if compared else []),
+            *(_call_facts(execution) if context.verbose >= ALL else []),
         ),
         approval=_approval(execution, approval_id) if is_asked and approval_id else None,
         late=late,
@@ -290,12 +295,6 @@ def todo_summary(execution: schema.ToolExecution) -> str:
     return f"{completed} of {len(todos)} done" if todos else ""
 
 
-def _summarize_own(execution: schema.ToolExecution) -> str:
-    """Return the summary of a question or a checklist; "" for other calls."""
-    question = execution.question
-    return shorten(question.text, SUMMARY) if question else todo_summary(execution)
-
-
 def _verdict(execution: schema.ToolExecution, context: CallContext) -> str:
     """Return the decision for the call's line: "" for calls that are normally allowed."""
     match execution.status:
@@ -313,15 +312,10 @@ def _verdict(execution: schema.ToolExecution, context: CallContext) -> str:
     return decision_text(execution)
 
 
-def _remarks(execution: schema.ToolExecution, context: CallContext, badge: str) -> tuple[str, ...]:
+def _remarks(execution: schema.ToolExecution, decision: str, badge: str) -> tuple[str, ...]:
     """Return remarks on a call beside its line and its result."""
-    is_in_line = _verdict(execution, context) not in {"", _LOOKING, _LOOKED}
-    texts = [
-        "" if is_in_line else decision_text(execution, context.confirm_mode),
-        f"{badge}: nothing was executed" if badge else "",
-        _change(execution),
-    ]
-    return tuple(filter(None, texts))
+    nothing = f"{badge}: nothing was executed" if badge else ""
+    return tuple(filter(None, (decision, nothing, _change(execution))))
 
 
 def _change(execution: schema.ToolExecution) -> str:
@@ -333,25 +327,15 @@ def _change(execution: schema.ToolExecution) -> str:
     return f"changed by you; the model had written: {written}"
 
 
-def _visible_result(execution: schema.ToolExecution) -> schema.ToolResult | None:
+def _visible_result(execution: schema.ToolExecution, todos: str) -> schema.ToolResult | None:
     """Return the result for the user; None for denied calls and for checklists."""
     result = hide_ids(execution)
-    if execution.status is schema.ToolStatus.DENIED or (
-        result and result.success and todo_summary(execution)
-    ):
-        return None
-    return result
+    is_checklist = result and result.success and todos
+    return None if is_checklist or execution.status is schema.ToolStatus.DENIED else result
 
 
-def _comparison(execution: schema.ToolExecution) -> list[str]:
-    found = execution.rehearsal and execution.rehearsal.compared
-    return [reveal(found)] if found else []
-
-
-def _call_facts(execution: schema.ToolExecution, verbose: int) -> list[str]:
+def _call_facts(execution: schema.ToolExecution) -> list[str]:
     """Return a call's id, who decided on it and when it began."""
-    if verbose < ALL:
-        return []
     decision, by, began = execution.decision, execution.decided_by, execution.started_at
     parts = [
         f"call {reveal(execution.call.id)}",

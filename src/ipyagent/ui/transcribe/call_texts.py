@@ -79,9 +79,10 @@ def transcribe_request(execution: schema.ToolExecution) -> transcript.CallReques
     return _request(execution.call, rest, preview, is_exact_folded=is_exact_folded)
 
 
-def transcribe_planned(call: schema.ToolCall) -> transcript.CallRequest:
+def transcribe_planned(step: schema.PlanStep) -> transcript.CallRequest:
     """Return the full request of a planned call."""
-    return _request(call, call.arguments, None)
+    code = {"its code": step.code} if step.code else {}
+    return _request(step.call, step.call.arguments | code, None)
 
 
 def _request(
@@ -336,14 +337,15 @@ def summarize_result(result: schema.ToolResult) -> str:
         return first_line(result.error or "", SUMMARY)
     # The output of a delegated task is all that it did.
     text = text_above_remark(result) if result.child is None else result.for_model or ""
-    drawn = (each.data.get("text/html", "") for each in result.displays)
+    displays, images = (result.displays, result.images) if result.child is None else ((), ())
+    drawn = (each.data.get("text/html", "") for each in displays)
     if series := _SERIES.search(text):
         above = [line for line in text[: series.start()].split("\n") if "  " in line.strip()]
         return plural(int(series[1] or len(above)), "value")  # its index's name stands alone
     head = text.partition("\n")[0] if "\n\n" in text else ""  # a list's first is one of several
     if found := [*filter(None, map(_table_size, (head, *drawn)))]:
         return found[-1]
-    if result.images:
+    if images:
         return ""
     if result.truncated:  # what is left of it has fewer
         return plural(result.truncated.original_lines, "line")

@@ -32,7 +32,7 @@ def find_gist(execution: schema.ToolExecution, summary: str) -> transcript.Gist:
     return transcript.Gist(
         kind=kind,
         title=shorten(title, LINE),
-        changes=tuple(_list_changes(execution)),
+        changes=tuple(_list_changes(execution, execution.result)) if execution.result else (),
     )
 
 
@@ -54,13 +54,18 @@ def _find_title(execution: schema.ToolExecution) -> str:
     verb, _, noun = reveal(call.name).partition("_")
     if execution.preview and (place := execution.preview.place):
         return f"{verb}s {place}"
+    does = "queries" if verb == "query" else f"{verb}{'s' * (verb in _OWN)}"
     rest = summarize_call(execution) if in_order(call) else ""
-    return f"{verb}{'s' * (verb in _OWN)} {noun.replace('_', ' ')} {rest}"
+    if isinstance(sql := call.arguments.get("sql"), str):
+        tables = dict.fromkeys("".join(each) for each in _TABLES.findall(sql[:_LONG]))
+        rest = join_some([*tables], _NAMED) or rest
+    return f"{does} {noun.replace('_', ' ')} {rest}"
 
 
-def _list_changes(execution: schema.ToolExecution) -> Iterator[transcript.EffectLine]:
+def _list_changes(
+    execution: schema.ToolExecution, result: schema.ToolResult
+) -> Iterator[transcript.EffectLine]:
     """Yield the variables and files that a call changed; a diff names its own file."""
-    result = execution.result or schema.ToolResult()
     for each in result.variables:
         parts = each.summary.split(" · ") if each.change == "changed" else [each.change]
         parts = parts[1:] if len(parts) > 1 and " × " in parts[0] else parts  # noqa: RUF001
@@ -106,6 +111,8 @@ _ACCESSORS = word_set("at dt iat iloc loc str values")
 _FILE = re.compile(r"(?:https?://\S+|[^\s*?<>]*\w\.[A-Za-z]\w{0,7})")
 _QUERY = re.compile(r"(?i)\s*(?:select|with)\s")
 _TABLE = re.compile(r"(?i)\b(?:from|join)\s+([A-Za-z_]\w*)")
+_TABLES = re.compile(r"""(?i)\b(?:from|join)\s+(?:'([^']+)'|"([^"]+)"|([a-z_]\w*(?!\w|\s*\()))""")
+"""The tables and files that SQL names."""
 _LABEL = re.compile(r"\w(?:[\w .-]{0,30}\w)?")
 """The name of a column, as far as it can be told from other texts."""
 
@@ -182,7 +189,8 @@ class _Code:
         if len({*inputs}) == 1:
             inputs = _name_with(inputs, ":", self._labels() or self._methods())
         yield "looks at", inputs
-        yield "imports", self.imported
+        only_imports = all(isinstance(e, ast.Import | ast.ImportFrom) for e in self.tree.body)
+        yield "imports", self.imported if only_imports else ()
 
     def inputs(self, root: ast.AST, *, bound: bool = False) -> list[str]:
         """Return the variables and SQL tables that a part uses; with `bound`, those made here."""
@@ -220,7 +228,7 @@ class _Code:
         return found or [*map(root_name, drawn)]
 
     def _read(self, aside: set[str]) -> list[str]:
-        """Return the files that are read, and the last variable that comes of them."""
+        """Return the files that are read, and the variables that come of them."""
         calls = [c for c in self.calls if _READING.fullmatch(_name(c)) and not _writes(c)]
         calls = [c for c in calls if _files(c) or _name(c) not in _MAY_BE_OTHERS]
         files = [each for each in dict.fromkeys(_files(self.tree)) if each not in aside]
@@ -228,9 +236,14 @@ class _Code:
         for names, value in [*self._bindings(), *self.assigned]:
             if any(id(e) in inside or getattr(e, "id", "") in of for e in ast.walk(value)):
                 of.update(names)
-        made = [name for names, _ in self.assigned for name in names if name in of]
+        made = dict.fromkeys(name for names, _ in self.assigned for name in names if name in of)
+        used = ((names, part) for names, value in self.assigned for part in ast.walk(value))
+        parts = {
+            getattr(part, "id", "") for names, part in used if getattr(part, "id", "") not in names
+        }
+        last = [each for each in made if each not in parts] or [*made][-1:]
         what = files[0] if len(files) == 1 else plural(len(files), "file") if files else "files"
-        return [" → ".join([what, *made[-1:]])] if calls else []
+        return [" → ".join([what, *([join_some(last, _NAMED)] if last else [])])] if calls else []
 
     def _bindings(self) -> Iterator[tuple[list[str], ast.AST]]:
         """Yield the names that loops, contexts and methods bind or fill, with what they get."""

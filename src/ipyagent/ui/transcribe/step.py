@@ -1,6 +1,6 @@
 """A step and a plan as they are drawn, and the ending of a run whose kernel is gone.
 
-`store.recovery` will give that run the same end.
+The journal will give that run the same end.
 """
 
 from __future__ import annotations
@@ -83,9 +83,13 @@ def transcribe_step(
             ]
         ),
         written=tuple(
-            transcript.Fold(title=f"Writing {reveal(each.name)}", text=each.text)
-            for each in (streaming.calls if streaming else ())
-        ),
+            [
+                transcript.Fold(title=f"Writing {reveal(each.name)}", text=each.text)
+                for each in streaming.calls
+            ]
+        )
+        if streaming
+        else (),
         calls=calls,
         facts=step_facts(step, context.calls.verbose) if context.calls.verbose >= COUNTED else "",
     )
@@ -200,8 +204,10 @@ def transcribe_footer(
 
 def _context_share(run: schema.Run) -> str:
     """Return how much of what the model reads at once the conversation takes; "" if unknown."""
-    used = next(filter(None, (each.usage.total_tokens for each in reversed(run.steps))), 0)
-    return f"context {used / run.window:.0%} full" if used and run.window else ""
+    for step in reversed(run.steps if run.window else ()):
+        if used := step.usage.total_tokens:
+            return f"context {used / run.window:.0%} full"
+    return ""
 
 
 def _count_unfound(run: schema.Run) -> str:
@@ -323,7 +329,7 @@ def _step(
         note=step.note,
         notes=tuple(line for line in lines if line),
         verdict="not run" if left_out else "",
-        request=transcribe_planned(step.call),
+        request=transcribe_planned(step),
         effects=transcribe_rehearsal(rehearsal, step.call.name) if rehearsal else None,
         # A plan to approve is shown in full.
         is_open=run.status is schema.RunStatus.DRAFT,

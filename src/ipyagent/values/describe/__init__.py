@@ -1,4 +1,4 @@
-"""Descriptions of variables for the model, without running code of the user's classes.
+"""Descriptions of variables for the model, and secrets among them; no code of the user's runs.
 
 Describing never calls `repr`, `len`, `==`, properties or any other method of a class that is not
 Python's own or a table library's, never consumes an iterator and never collects a lazy table.
@@ -12,15 +12,17 @@ import io
 import re
 import sys
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from typing import cast
+from typing import Any, cast
 
 from ipyagent.plaintext import strip_escapes
 from ipyagent.redaction import Secrecy, secrecy
-from ipyagent.values.describe.libraries import DESCRIBERS, column_labels, table_of
+from ipyagent.redaction.secret_patterns import is_identifier
+from ipyagent.values.describe.libraries import DESCRIBERS, column_labels, table_of, table_reader
 from ipyagent.values.describe.library_objects import ROWS
 from ipyagent.values.describe.python_values import (
     BY_TYPE,
@@ -32,6 +34,8 @@ from ipyagent.values.describe.python_values import (
 )
 from ipyagent.values.describe.safe_inspect import (
     ancestors,
+    is_a,
+    module_name,
     one_line,
     own_attributes,
     type_name,
@@ -96,16 +100,19 @@ def _is_any_of(cls: type, known: Iterable[tuple[str, str]]) -> bool:
     """Return whether the class has one of the types, given by module and name, as an ancestor."""
     if id(cls) in _PYTHONS_OWN:
         return False
-    loaded = {id(_find_loaded(*each)) for each in known}
+    loaded = {id(each) for _, each in _list_loaded(known)}
     return not loaded.isdisjoint(map(id, ancestors(cls)))
 
 
-def _find_loaded(module: str, name: str) -> type | None:
-    """Return a class of a library, if it is imported."""
-    cls = getattr(sys.modules.get(module), name, None)
-    return (
-        cast(type, cls) if issubclass(type(cls), type) else None
-    )  # the user may put anything there
+def _list_loaded(known: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], type]]:
+    """Return those of the types, given by module and name, whose library is imported."""
+    found = []
+    for each in known:
+        if (module := sys.modules.get(each[0])) is not None:
+            cls = getattr(module, each[1], None)
+            if issubclass(type(cls), type):  # the user may put anything there
+                found.append((each, cast(type, cls)))
+    return found
 
 
 def _describe_safely(value: object, secret: Secrecy, detail: bool) -> Description:
@@ -133,11 +140,7 @@ def _describe_value(value: object, secret: Secrecy, detail: bool) -> Description
 
 def _known_types() -> dict[int, Describer]:
     """Return the describers by the identity of the types that are loaded."""
-    rows = ((row.module, row.name, row.describe) for row in ROWS)
-    loaded = (
-        (_find_loaded(module, name), describer) for module, name, describer in (*DESCRIBERS, *rows)
-    )
-    return _BUILT_IN | {id(cls): describer for cls, describer in loaded if cls is not None}
+    return _BUILT_IN | {id(cls): _OF_LIBRARIES[each] for each, cls in _list_loaded(_OF_LIBRARIES)}
 
 
 def _describe_object(value: object, secret: Secrecy, detail: bool) -> Description:
@@ -155,13 +158,18 @@ def _is_data(name: object, value: object) -> bool:
     """Return whether an attribute is a table, an array or the like, or a dictionary of these."""
     held = [value, *islice(dict.values(value), _MEMBERS)] if type(value) is dict else [value]
     classes = [type(each) for each in held if id(type(each)) not in _PYTHONS_OWN]
-    known = _known_types().keys() - _BUILT_IN.keys() if classes else ()
+    loaded = _list_loaded(_OF_LIBRARIES) if classes else ()
+    known = {id(cls) for _, cls in loaded} - _BUILT_IN.keys()
     return type(name) is str and any(id(b) in known for cls in classes for b in ancestors(cls))
 
 
 _BUILT_IN: dict[int, Describer] = {
     **{id(cls): describer for cls, describer in BY_TYPE.items()},
     id(object): _describe_object,
+}
+_OF_LIBRARIES: dict[tuple[str, str], Describer] = {
+    **{(module, name): describer for module, name, describer in DESCRIBERS},
+    **{(row.module, row.name): row.describe for row in ROWS},
 }
 
 
@@ -313,3 +321,109 @@ def _write(rows: Iterable[Sequence[str | None]]) -> str:
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\n").writerows(rows)
     return buffer.getvalue().rstrip("\n")
+
+
+# Secrets ------------------------------------------------------------------------------------------
+#
+# Strings with a secret's name are redacted everywhere. They are taken from built-in containers,
+# plain objects and tables.
+
+MOST_SECRETS = 200
+"""Strings that are taken, and cells of one column that are inspected at each end."""
+_INSPECTED = 200
+"""Items of a container that are inspected."""
+_MOST_VISITS = 5_000
+_DEPTH = 4
+_SHORTEST_SURE, _SHORTEST_MAYBE = 8, 12
+"""Characters; for ambiguous names, shorter values are too often ordinary words."""
+_OFTEN = 4
+_ORDINARY = re.compile(r"[+-]?[\d.,_:/ -]+|true|false|enabled|disabled|required", re.IGNORECASE)
+
+_WORDLESS = {bool, int, float, complex, bytes, type(None), types.ModuleType}
+"""Types without items and columns."""
+
+_Visit = tuple[Secrecy, object, int]
+
+
+def secret_strings(variables: Mapping[str, object]) -> frozenset[str]:
+    """Return strings that variables, keys, attributes and columns name as secret; only so many."""
+    return frozenset(islice(_walk(variables), MOST_SECRETS))
+
+
+def _walk(variables: Mapping[str, object]) -> Iterator[str]:
+    waiting = deque[_Visit](_list_members(Secrecy.NONE, variables, _DEPTH))
+    seen: set[int] = set()
+    kinds: dict[int, tuple[bool, bool]] = {}
+    for _ in range(_MOST_VISITS):
+        if not waiting:
+            return
+        secret, value, depth = waiting.popleft()
+        if type(value) is str:
+            if _is_secret(secret, value):
+                yield value
+        elif id(value) not in seen:
+            seen.add(id(value))
+            if (kind := id(type(value))) not in kinds:
+                kinds[kind] = table_reader(value) is not None, _has_members(value)
+            is_table, has_members = kinds[kind]
+            if is_table:
+                yield from _of_table(secret, value)
+            if has_members and depth:
+                waiting += _list_items(secret, value, depth)
+
+
+def _list_items(secret: Secrecy, value: Any, depth: int) -> Iterator[_Visit]:
+    """Yield the items of a built-in container or a plain object that may be or hold secrets."""
+    if type(value) in (list, tuple, set, frozenset):
+        for each in islice(value, _INSPECTED):
+            if type(each) not in _WORDLESS and (secret or type(each) is not str):
+                yield secret, each, depth - 1
+        return
+    members: Mapping[Any, object] = value if type(value) is dict else own_attributes(value)
+    yield from _list_members(secret, members, depth - 1, _INSPECTED)
+
+
+def _list_members(
+    secret: Secrecy, members: Mapping[Any, object], depth: int, most: int | None = None
+) -> Iterator[_Visit]:
+    """Yield what has a name and may be or hold a secret."""
+    for key, each in islice(members.items(), most):
+        if type(each) not in _WORDLESS:
+            found = max(secret, key_secrecy(key))
+            if found or type(each) is not str:
+                yield found, each, depth
+
+
+def _has_members(value: object) -> bool:
+    """Return whether objects of its class are inspected: no classes, modules and agents are.
+
+    An agent holds its whole conversation, redacted; in records of runs, values may be the user's.
+    """
+    name = module_name(type(value))
+    is_own = name.startswith("ipyagent.") and not name.startswith("ipyagent.schema.")
+    return not (is_own or is_a(value, type) or is_a(value, types.ModuleType))
+
+
+def _of_table(secret: Secrecy, value: object) -> Iterator[str]:
+    if not secret and not any(map(key_secrecy, column_labels(value))):
+        return
+    table = table_of(value)
+    for column in table.columns if table else ():
+        if of_column := max(secret, key_secrecy(column.label)):
+            yield from _of_column(of_column, column)
+
+
+def _of_column(secret: Secrecy, column: Column) -> Iterator[str]:
+    values = column.values(slice(MOST_SECRETS))
+    if len(values) == MOST_SECRETS:
+        values = [*values, *column.values(slice(-MOST_SECRETS, None))]
+    counts = Counter(value for value in values if type(value) is str)
+    for text, count in counts.items():
+        # Words that are repeated are categories: the strength of a password, a method.
+        if _is_secret(secret, text) and not (count >= _OFTEN and is_identifier(text)):
+            yield text
+
+
+def _is_secret(secret: Secrecy, text: str) -> bool:
+    shortest = _SHORTEST_SURE if secret is Secrecy.SURE else _SHORTEST_MAYBE
+    return len(text) >= shortest and secret.hides(text) and not _ORDINARY.fullmatch(text)

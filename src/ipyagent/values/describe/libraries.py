@@ -7,18 +7,11 @@ digest reads no cell, so its cost does not depend on the number of rows.
 from __future__ import annotations
 
 import math
-import mmap
-import os
-import re
 import sys
-import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property, partial
-from pathlib import Path
-from types import FrameType
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any
 
 from ipyagent.redaction import Secrecy
 from ipyagent.values.describe.python_values import Describer, Description, preview
@@ -39,8 +32,6 @@ from ipyagent.values.describe.table import (
     Table,
     label_text,
 )
-
-T = TypeVar("T")
 
 _OWN = ("_mgr", "_df", "_s", "__getattribute__", "__class__")
 """The names that a subclass would have to define to run its own code while its data is read."""
@@ -262,79 +253,6 @@ def _polars_column(series: Any, dtype: Any) -> Column:
         lambda rows: series[rows].to_list(),
         ends=lambda: [series.min(), series.max()] if has_ends and series.count() else (),
     )
-
-
-_SECONDS = 0.05
-_PLAN = 65_536  # bytes of a plan that is read; a longer one holds a table
-MEMORY = 400_000_000
-"""Bytes of a process in which writing a plan, with its tables, takes no time."""
-_UNFIT = (b"://", b"infer_schema_length\xc0")
-"""Parts that a plan must not hold: the address of a server, types that only a whole file tells."""
-_HARMLESS = "<frozen abc>"  # how `isinstance` asks whether something is a file
-
-
-class ForeignCodeError(Exception):
-    """Python code would have been run."""
-
-
-def resolve_schema(plan: Any) -> Any:
-    """Return the columns' types by name of a plan of polars; None if that would take work.
-
-    To resolve them, polars reads footers of files, asks servers, and calls the functions of
-    `map_elements` and of Python scans. So it is asked only about plans that rest on tables in
-    memory or on local files, and in a call that refuses the user's functions.
-    """
-    types = str(Path(sys.modules["polars"].__file__ or "").parent / "datatypes") + os.sep
-    return _call_guarded(plan.collect_schema, types) if _rests_on_local_data(plan) else None
-
-
-def _call_guarded(call: Callable[[], T], *allowed: str) -> T | None:
-    """Return what a compiled function returns; None if it fails, or takes too long.
-
-    It fails where it would run Python code of files whose path begins with none of `allowed`.
-    It has a thread of its own, since a profile function belongs to its thread: the user's stays.
-    """
-    results = []
-
-    def check(frame: FrameType, event: str, argument: object) -> None:
-        if event == "call" and not frame.f_code.co_filename.startswith((_HARMLESS, *allowed)):
-            raise ForeignCodeError
-
-    def run() -> None:
-        sys.setprofile(check)
-        try:
-            results.append(call())
-        except BaseException:  # noqa: S110 - what Rust code panics with is not an Exception
-            pass
-        finally:
-            sys.setprofile(None)
-
-    thread = threading.Thread(target=run, name="ipyagent-describe", daemon=True)
-    thread.start()
-    thread.join(_SECONDS)
-    return results[0] if results else None
-
-
-def _rests_on_local_data(plan: Any) -> bool:
-    """Return whether the plan rests on tables in memory and local files, and on nothing else."""
-    root = plan._node_name()
-    if root == "DataFrameScan":
-        return True
-    # A plan is written with the tables in it: where there may be large ones, that takes seconds.
-    if root != "Scan" and _anonymous_memory() > MEMORY:
-        return False
-    with mmap.mmap(-1, _PLAN) as buffer:  # it refuses what is longer, and has no Python code
-        _call_guarded(partial(plan.serialize_binary, buffer))
-        written = buffer[: buffer.tell()]
-    return 0 < len(written) < _PLAN and not any(each in written for each in _UNFIT)
-
-
-def _anonymous_memory() -> int:
-    """Return the memory of this process that no file backs, in bytes."""
-    with suppress(OSError, TypeError):  # only Linux tells
-        status = Path("/proc/self/status").read_text()
-        return int(re.search(r"^RssAnon:\s+(\d+) kB$", status, re.MULTILINE)[1]) * 1024  # type: ignore[index]
-    return MEMORY + 1
 
 
 # numpy -------------------------------------------------------------------------------------------

@@ -8,19 +8,17 @@ subclass may run the user's code.
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from ipyagent.plaintext import human_size, plural
 from ipyagent.redaction import Secrecy
-from ipyagent.values.describe.libraries import column_labels, resolve_schema, table_of
+from ipyagent.values.describe.libraries import column_labels, table_of
 from ipyagent.values.describe.python_values import Description, preview
 from ipyagent.values.describe.safe_inspect import (
     is_library_class,
@@ -31,7 +29,6 @@ from ipyagent.values.describe.safe_inspect import (
 )
 from ipyagent.values.describe.table import COLUMNS, NAMED, TIMES, align_columns, label_text
 
-T = TypeVar("T")
 _Object = Any  # of a library: its members are named below, and nowhere else
 
 _LAZY = "not computed"
@@ -130,23 +127,13 @@ def _describe_array(array: _Object) -> str:
     return f"{facts}, {_write_size(array.nbytes)}{in_chunks}"
 
 
-def _lazy_frame(value: _Object) -> Facts:
-    schema = resolve_schema(value._ldf)
-    if schema is None:
-        return Facts([_LAZY], entries=["columns: not known before it is computed"])
-    return Facts([_LAZY], (schema.keys(), schema.values()))
-
-
 # Collections of Dask ------------------------------------------------------------------------------
-
-_DIVIDED_LIKE_INPUT = {"Binop", "Blockwise", "Elemwise", "MapPartitions", "Projection", "Unaryop"}
-"""Classes whose partitions are those of their input: others may compute to know them."""
 
 
 def _dask_frame(value: _Object) -> Facts:
-    divisions = own_attributes(value.expr).get("divisions")
+    divisions = _read_divisions(value)
     ends = []
-    if type(divisions) is tuple and divisions[:1] not in ((), (None,)):
+    if divisions[:1] not in ((), (None,)):
         ends = [f"divisions: {label_text(divisions[0])} to {label_text(divisions[-1])}"]
     return Facts(_dask_words(value), (value.columns, value.dtypes), ends)
 
@@ -157,29 +144,14 @@ def _dask_series(value: _Object) -> Facts:
 
 
 def _dask_words(value: _Object) -> list[str | None]:
-    count = _count_partitions(value.expr)
-    return [None if count is None else plural(count, "partition"), _LAZY]
+    divisions = _read_divisions(value)
+    return [plural(len(divisions) - 1, "partition") if divisions else None, _LAZY]
 
 
-def _count_partitions(expr: _Object) -> int | None:
-    """Return the number of partitions, if the expression holds it, or the one that it maps."""
-    while is_library_class(type(expr), "dask"):
-        held = own_attributes(expr)
-        made_of: _Object = held.get("operands", ())
-        by_name: dict[str, _Object] = dict(zip(type(expr)._parameters, made_of, strict=False))
-        if type(divisions := held.get("divisions")) is tuple:
-            return len(divisions) - 1
-        if type(chosen := by_name.get("_partitions") or by_name.get("partitions")) is list:
-            return len(chosen)
-        count = by_name.get("npartitions") or by_name.get("new_partitions")
-        if type(count) is int:
-            return count
-        if type(parts := by_name.get("iterables")) is list:
-            return len(parts[0])
-        if type(expr)._divisions.__qualname__.partition(".")[0] not in _DIVIDED_LIKE_INPUT:
-            break
-        expr = next(iter(made_of), None)
-    return None
+def _read_divisions(value: _Object) -> tuple[object, ...]:
+    """Return the divisions if a table has them at hand: Dask may compute to find them."""
+    found = own_attributes(value.expr).get("divisions")
+    return found if type(found) is tuple else ()
 
 
 def _dask_array(value: _Object) -> Facts:
@@ -191,7 +163,6 @@ def _dask_array(value: _Object) -> Facts:
 # Trees of HDF5 and zarr ---------------------------------------------------------------------------
 
 _DEPTH = 3  # of groups in groups
-_SCANNED = 2_000  # entries of a folder that are looked at
 _LOCAL = {"sec2", "stdio", "core", "direct", "windows"}
 """Drivers of HDF5 that read local files; others ask servers, or objects of the user's own."""
 
@@ -215,24 +186,9 @@ def _hdf5_node(value: _Object) -> Facts:
             return Facts([*words, one_line(file.driver)], name=name)
         if is_array:
             return Facts([*words, _describe_array(value), "not read"], name=name)
-        return Facts(words, entries=_list_tree(value, _hdf5_children), name=name)
+        return Facts(words, entries=_list_tree(value), name=name)
     finally:
         lock.release()
-
-
-def _hdf5_children(group: _Object) -> Iterator[tuple[str, object]]:
-    """Yield the nodes of a group by name; None for a link, which is not followed."""
-    for name in islice(group, _ENTRIES + 1):
-        is_here = type_name(type(group.get(name, getlink=True))) == "HardLink"
-        yield name, group[name] if is_here else None
-
-
-def _zarr_group(value: _Object) -> Facts:
-    return Facts(
-        [_name_store(value)],
-        entries=_list_tree(value, _zarr_children),
-        name=f" {preview('/' + value.path)}",
-    )
 
 
 def _name_store(value: _Object) -> str:
@@ -242,38 +198,21 @@ def _name_store(value: _Object) -> str:
     return f"in {preview(str(root))}" if is_path else f"in a {type_name(type(value.store))}"
 
 
-def _zarr_children(group: _Object) -> Iterator[tuple[str, object]]:
-    """Yield the nodes of a group by name, if its store is local."""
-    store, names = group.store, []
-    held = own_attributes(store) if is_library_class(type(store), "zarr") else {}
-    root: _Object = held.get("root")
-    if type_name(type(store)) == "LocalStore":
-        with os.scandir(root / group.path) as found:
-            names = [each.name for each in islice(found, _SCANNED) if each.is_dir()]
-    for name in sorted(names):
-        with suppress(KeyError):  # it is another folder
-            yield name, group[name]
+def _list_tree(group: _Object) -> list[str]:
+    return [*islice(_walk_tree(group, "", _DEPTH), _ENTRIES + 1)]
 
 
-_Children = Callable[[_Object], Iterator[tuple[str, object]]]
-
-
-def _list_tree(group: _Object, children: _Children) -> list[str]:
-    return [*islice(_walk_tree(group, children, "", _DEPTH), _ENTRIES + 1)]
-
-
-def _walk_tree(group: _Object, children: _Children, prefix: str, depth: int) -> Iterator[str]:
-    """Yield lines for the arrays below a group, and for its lowest groups."""
-    for name, node in children(group):
+def _walk_tree(group: _Object, prefix: str, depth: int) -> Iterator[str]:
+    """Yield lines for the arrays below a group, and for its lowest groups; no link is followed."""
+    for name in islice(group, _ENTRIES + 1):
         path = f"{prefix}{one_line(name)}"
-        if node is None:
+        if type_name(type(group.get(name, getlink=True))) != "HardLink":
             yield f"{path} (link)"
-        elif hasattr(node, "shape"):
+        elif hasattr(node := group[name], "shape"):
             yield f"{path}: {_describe_array(node)}"
         else:
-            below = _walk_tree(node, children, f"{path}/", depth - 1) if depth else iter(())
-            first = next(below, f"{path}/")
-            yield first
+            below = _walk_tree(node, f"{path}/", depth - 1) if depth else iter(())
+            yield next(below, f"{path}/")
             yield from below
 
 
@@ -482,7 +421,9 @@ ROWS = (
     Row("dask.dataframe", "Index", _dask_series),
     Row("dask.array", "Array", _dask_array),
     Row("dask.bag", "Bag", lambda bag: Facts([plural(bag.npartitions, "partition"), _LAZY])),
-    Row("polars", "LazyFrame", _lazy_frame, is_table=True),
+    # To know its columns, polars reads files, asks servers and calls functions of the user's.
+    Row("polars", "LazyFrame", is_table=True,
+        find=lambda frame: Facts([_LAZY], entries=["columns: collect_schema() tells them"])),
     Row("ibis.expr.types", "Table", is_table=True,
         find=lambda table: Facts([_LAZY], attrgetter("names", "types")(table.schema()))),
     Row("duckdb", "DuckDBPyRelation", is_table=True,
@@ -499,7 +440,8 @@ ROWS = (
         find=lambda reader: Facts(["not read"], _ARROW(reader))),
     Row("xarray", "Dataset", _labelled_data),
     Row("xarray", "DataArray", _labelled_array),
-    Row("zarr", "Group", _zarr_group),
+    Row("zarr", "Group",
+        lambda group: Facts([_name_store(group)], name=f" {preview('/' + group.path)}")),
     Row("zarr", "Array",
         lambda array: Facts([_describe_array(array), _name_store(array), "not read"])),
     Row("h5py", "Group", _hdf5_node),

@@ -307,11 +307,9 @@ class Bindings(Protocol):
 
     def variables(self) -> Mapping[str, object]:
         """Return the variables by name."""
-        ...
 
     def bindings(self) -> Variables:
         """Return the dictionary in which code finds and binds names."""
-        ...
 
 
 @dataclass

@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 from ipyagent.redaction import Secrecy, secrecy
 from ipyagent.schema import ToolResult, VariableChange
 from ipyagent.values.describe import kind
-from ipyagent.values.describe.safe_inspect import is_a, type_name
+from ipyagent.values.describe.python_values import key_secrecy
+from ipyagent.values.describe.safe_inspect import (
+    class_dict,
+    is_a,
+    is_of_module,
+    module_name,
+    one_line,
+    type_name,
+)
 from ipyagent.values.variables.arrays import views_of_same_memory
-from ipyagent.values.variables.cells import show_cells
 from ipyagent.values.variables.checkpoint import COPIED, Allowance, Capture, VariableCheckpoint
 from ipyagent.values.variables.parts import (
+    PLAIN,
+    VALUE,
     Fixed,
     Part,
     explain_type,
@@ -25,8 +35,21 @@ from ipyagent.values.variables.parts import (
     summarize_types,
 )
 from ipyagent.values.variables.reach import list_changed_inside, reachable_names
-from ipyagent.values.variables.tables import Table, TablePart, is_table
+from ipyagent.values.variables.tables import (
+    Column,
+    Table,
+    TablePart,
+    align_rows,
+    find_differences,
+    has_safe_labels,
+    is_same,
+    is_same_type,
+    is_table,
+    key_columns,
+)
 
+MAIN = "__main__"
+"""The module of what the notebook itself defines."""
 MOST = 50
 """Changes that are reported, and variables whose inside is looked at."""
 
@@ -112,7 +135,7 @@ class Snapshot:
         """Yield what is different now, without running code of the user's classes."""
         for name, value in after.items():
             if name not in self._parts:
-                if type(value) is not ModuleType:
+                if not _is_imported(name, value):
                     yield VariableChange(name=name, change="created", type=kind(value))
             elif (text := self._compare(name, value)) is not None:
                 kept, cells = self._explain(name, value), self._show_cells(name, value)
@@ -147,7 +170,7 @@ class Snapshot:
         if captured is None or not is_table(value) or secrecy(name) is not Secrecy.NONE:
             return ""
         root = captured.root
-        return show_cells(root.state, Table.read(value)) if isinstance(root, TablePart) else ""
+        return _diff_cells(root.state, Table.read(value)) if isinstance(root, TablePart) else ""
 
     def _explain(self, name: str, value: object) -> str:
         """Return why the change cannot be taken back; "" if it can."""
@@ -159,6 +182,21 @@ class Snapshot:
         return "" if is_there else part.kept or UNNAMED
 
 
+def _is_imported(name: str, value: object) -> bool:
+    """Return whether a name is bound to a module, or to its own class or function."""
+    if type(value) is ModuleType:
+        return True
+    if isinstance(value, type) and is_a(value, type):
+        return type_name(value) == name and module_name(value) != MAIN and is_of_module(value)
+    if type(value) is not FunctionType or value.__name__ != name or value.__module__ == MAIN:
+        return False
+    module = sys.modules.get(value.__module__)
+    return (
+        module is not None
+        and class_dict(ModuleType)["__dict__"].__get__(module) is value.__globals__
+    )
+
+
 def default_memory() -> int:
     """Return the smaller of 1 GB and a tenth of this machine's memory, in bytes."""
     try:
@@ -166,3 +204,48 @@ def default_memory() -> int:
     except (AttributeError, ValueError, OSError):  # Windows has no sysconf
         whole = 2 * 10**9
     return min(10**9, whole // 10)
+
+
+_CELLS = 3
+"""Cells of a table that are shown, of those that differ."""
+
+_UNREAD = ("category", "interval", "period", "sparse")
+"""Types whose values may be objects of the user's, or have no plain form."""
+
+
+def _diff_cells(before: Table, after: Table) -> str:
+    """Return the first cells of a table of pandas that differ: "-qty[3]  4", "+qty[3]  5"."""
+    lines: list[str] = []
+    with suppress(Exception):  # a table library's own object can be broken
+        for line in _list_cells(before, after):
+            lines.append(line)
+            if len(lines) == 2 * _CELLS:
+                break
+    return "\n".join(lines[: len(lines) // 2 * 2])
+
+
+def _list_cells(before: Table, after: Table) -> Iterator[str]:
+    if before.index is None:
+        return
+    stays, stayed, _ = align_rows(before, after)
+    old, new = key_columns(before, after)
+    for key in old if stays is not None else ():
+        one, other = old[key], new.get(key)
+        if other is None or one.label is None or is_same(one.data, other.data):
+            continue
+        if key_secrecy(one.label) is not Secrecy.NONE or not is_same_type(one.data, other.data):
+            continue
+        if _has_plain_form(one) and _has_plain_form(other):
+            labels = before.index[stays] if has_safe_labels(before.index) else range(before.height)
+            was, now = Column(one.label, one.data[stays]), Column(one.label, other.data[stayed])
+            for at in map(int, find_differences(was, now)[:_CELLS]):
+                for sign, column in ("-", was), ("+", now):
+                    value = one_line(str(column.data[at]), VALUE)
+                    yield f"{sign}{one.name}[{one_line(str(labels[at]), VALUE)}]  {value}"
+
+
+def _has_plain_form(column: Column) -> bool:
+    """Return whether its values have a plain form, and comparing them runs no other code."""
+    if column.dtype == "object":  # texts, before pandas 3
+        return PLAIN.issuperset(map(id, map(type, column.data)))
+    return not column.dtype.startswith(_UNREAD)

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from asking import HELLO, ONLY_LITELLM, ask, client_of
 
+from ipyagent.llm import gateway
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.litellm import warmup
-from ipyagent.llm.litellm.gateway import close_if_given_up
+from ipyagent.llm.gateway import close_if_given_up
 from patience import PATIENCE
 from servers.model_server import ModelServer
 
@@ -103,7 +103,7 @@ async def test_a_thread_may_fail_after_the_call_was_given_up() -> None:
 async def test_a_stop_while_litellm_prepares_the_request_warns_of_nothing(
     request_: ModelRequest, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    litellm = warmup.litellm()
+    litellm = gateway.import_litellm()
     begun, go, made = threading.Event(), threading.Event(), threading.Event()
     completion: Callable[..., object] = litellm.main.completion
 

@@ -1,16 +1,22 @@
-"""The door to LiteLLM: one call, its reply in our chunks, its failures as ours.
+"""The door to LiteLLM, an extra: its import, its call, its reply in our chunks, its failures.
 
-Beneath its streams the bytes are looked at: their type, their whole, a limit on what comes at once,
-and the reason that a service gives for an end.
+It is imported in the background, its environment first, by nothing else in this package. Its prints
+and logs about our calls do not belong in a cell. Beneath its streams the bytes are looked at: their
+type, their whole, a limit on what comes at once, and the reason that a service gives for an end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import sys
+import threading
 import types
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Generator
-from contextlib import aclosing
+import warnings
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Coroutine, Generator, Iterator
+from contextlib import aclosing, contextmanager, suppress
+from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -18,15 +24,13 @@ from typing import Any, TypeVar, cast
 
 from ipyagent.errors import ModelError, ModelRefusedError, ModelUnavailableError
 from ipyagent.json_types import JsonDict, object_of, parse_json
-from ipyagent.llm import modelmap, service_client
+from ipyagent.llm import modelmap, prepare_environment, service_client
 from ipyagent.llm.client import ModelRequest
 from ipyagent.llm.destinations import Destination
 from ipyagent.llm.direct import objects_of
 from ipyagent.llm.direct.chat import ChatReader
 from ipyagent.llm.direct.reading import DONE, EventSplitter
 from ipyagent.llm.error_mapping import CUT_OFF, refuses_length
-from ipyagent.llm.litellm import warmup
-from ipyagent.llm.litellm.warmup import silence
 from ipyagent.llm.service_client import MOST_BODY, ServiceClient, trace_headers
 from ipyagent.llm.service_error import ServiceError, find_error, leave_out
 from ipyagent.llm.wire import own_thoughts, to_openai, tools_to_openai
@@ -34,6 +38,114 @@ from ipyagent.providers import PROXY
 from ipyagent.schema import StreamChunk
 
 T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+_lock = threading.Lock()
+_thread: threading.Thread | None = None
+
+
+def import_litellm() -> Any:
+    """Return the litellm module, with its environment and its warnings filter set."""
+    # The filter that litellm sets at its import. Set again for each call: code that restores
+    # filters in between (as pytest does) would show warnings that litellm ignores on purpose.
+    warnings.filterwarnings("ignore", "Accessing the .* on the instance", DeprecationWarning)
+    prepare_environment()
+    if (module := sys.modules.get("litellm")) is not None and hasattr(module, "acompletion"):
+        return module
+    with _suppress_logs():
+        import litellm
+    return litellm
+
+
+def warm_up() -> None:
+    """Import litellm in a daemon thread, unless that was started before; returns at once."""
+    global _thread
+    prepare_environment()
+    with _lock:
+        if _thread is None:
+            _thread = threading.Thread(target=_warm, name="ipyagent-warm-up", daemon=True)
+            _thread.start()
+
+
+def _warm() -> None:
+    try:
+        import_litellm()
+    except Exception:
+        # The first real call will meet the same trouble and can tell the user.
+        log.debug("warming up litellm failed", exc_info=True)
+
+
+@contextmanager
+def _suppress_logs() -> Iterator[None]:
+    """Keep litellm's logs in this thread out of the notebook; other threads stay audible.
+
+    It silences httpx for everybody: that level is the user's.
+    """
+    here = threading.get_ident()
+    logger, httpx = logging.getLogger("LiteLLM"), logging.getLogger("httpx")
+    level = httpx.level
+
+    def elsewhere(record: logging.LogRecord) -> bool:
+        return record.thread != here
+
+    logger.addFilter(elsewhere)
+    try:
+        yield
+    finally:
+        logger.removeFilter(elsewhere)
+        httpx.setLevel(level)
+
+
+_ours: ContextVar[str | None] = ContextVar("ipyagent_asks", default=None)
+"""The key of the current request, "" for one without; None outside of our requests."""
+
+_silence_lock = threading.Lock()
+_depth = 0
+_before = False
+_filter: object = None
+
+
+def _discreet(record: logging.LogRecord) -> bool:
+    """Drop LiteLLM's log messages about our calls that show in a cell or repeat a key."""
+    key = _ours.get()
+    is_asked_for = logging.getLogger(record.name).level and record.levelno < logging.WARNING
+    if key is not None and not is_asked_for:
+        return False
+    if key and key in (message := record.getMessage()):
+        record.msg, record.args = message.replace(key, "(key)"), ()
+    return True
+
+
+@contextmanager
+def silence(litellm: Any, key: str | None = None) -> Iterator[None]:
+    """Suppress what LiteLLM prints: advertisements, tracebacks, Pydantic's warnings.
+
+    The errors themselves reach the user through us. This cannot be set for one call: the switch and
+    the warnings filter are on during our calls, and as the user left them before and after. The
+    log's filter stays, and passes everything that is not ours.
+    """
+    global _depth, _before, _filter
+    logging.getLogger("LiteLLM").addFilter(_discreet)
+    with _silence_lock:
+        if not _depth:
+            _before, litellm.suppress_debug_info = litellm.suppress_debug_info, True
+            # Of LiteLLM's own types, and of replies with wrong types that it serializes.
+            warnings.filterwarnings("ignore", category=UserWarning, module="pydantic")
+            _filter = warnings.filters[0]
+        _depth += 1
+    token = _ours.set(key or "")
+    try:
+        yield
+    finally:
+        with suppress(ValueError):  # a reply that was given up is closed in another context
+            _ours.reset(token)
+        with _silence_lock:
+            _depth -= 1
+            if not _depth:
+                litellm.suppress_debug_info = _before
+                with suppress(ValueError):  # somebody has restored filters meanwhile
+                    cast("list[Any]", warnings.filters).remove(_filter)
 
 
 def content_type(stream: object) -> str:
@@ -147,11 +259,11 @@ class LiteLLMClient(ServiceClient):
     @property
     def destination(self) -> Destination:
         """The address and key of a request; may wait for LiteLLM's import."""
-        return self._destination(self._provider(warmup.litellm()))
+        return self._destination(self._provider(import_litellm()))
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamChunk, None]:
         """Yield the reply to `request`, piece by piece."""
-        litellm = await asyncio.to_thread(warmup.litellm)
+        litellm = await asyncio.to_thread(import_litellm)
         where, request = self.destination, self._takeable(request)
         if request.tools or not litellm.supports_response_schema(self.model):
             request = request.answered_by_tool()

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ipyagent import llm
-from ipyagent.llm.litellm import warmup
-from ipyagent.llm.litellm.warmup import silence
+from ipyagent.llm import gateway
+from ipyagent.llm.gateway import silence
 from servers.model_server import ModelServer, answer
 
 KEY = "sk-canary-0123456789"
@@ -32,8 +32,8 @@ def hook(event, details):
 sys.addaudithook(hook)
 
 from ipyagent.llm import destinations
-from ipyagent.llm.litellm import warmup
-warmup.warm_up()
+from ipyagent.llm import gateway
+gateway.warm_up()
 (thread,) = (each for each in threading.enumerate() if each.name == "ipyagent-warm-up")
 assert "litellm" not in sys.modules or thread.is_alive()
 thread.join()
@@ -42,7 +42,7 @@ assert "OPENAI_BASE_URL" not in os.environ
 assert destinations.dotenv_warning() is None
 
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.litellm.gateway import LiteLLMClient
+from ipyagent.llm.gateway import LiteLLMClient
 from ipyagent.schema import Message, Role
 async def ask():
     request = ModelRequest((Message.of(Role.USER, "hi"),))
@@ -135,7 +135,7 @@ def test_the_start_environment_is_not_what_was_set_since(monkeypatch: pytest.Mon
 def test_only_what_this_thread_logs_is_hushed(caplog: pytest.LogCaptureFixture) -> None:
     logger = logging.getLogger("LiteLLM")
     logger.warning("before")
-    with warmup._suppress_logs():
+    with gateway._suppress_logs():
         logger.warning("during the import")
         other = threading.Thread(target=logger.warning, args=("the person's own",))
         other.start()
@@ -149,7 +149,7 @@ def test_the_import_leaves_the_level_that_the_user_gave_to_httpx() -> None:
     before = logger.level
     try:
         logger.setLevel(logging.INFO)
-        with warmup._suppress_logs():
+        with gateway._suppress_logs():
             logger.setLevel(logging.WARNING)  # as litellm's import does
         assert logger.level == logging.INFO
     finally:
@@ -176,6 +176,6 @@ def test_what_litellm_says_of_our_calls_is_heard_if_its_log_is_asked_for(
 
 def test_warming_up_again_does_nothing() -> None:
     threads = threading.active_count()
-    warmup.warm_up()
+    gateway.warm_up()
     assert threading.active_count() <= threads
     assert "ipyagent-warm-up" not in [each.name for each in threading.enumerate()]

@@ -27,8 +27,8 @@ from reasons import REASONS
 
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
+from ipyagent.llm import gateway
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.litellm import warmup
 from ipyagent.llm.wire import to_openai, tools_to_openai
 from ipyagent.schema import (
     Message,
@@ -118,7 +118,7 @@ async def test_a_long_history_costs_hardly_more_than_a_short_one(request_: Model
         client = client_of(server)
 
         async def naive(asked: ModelRequest) -> None:
-            stream = await warmup.litellm().acompletion(
+            stream = await gateway.import_litellm().acompletion(
                 "openai/gpt-4o",
                 to_openai(asked.messages, vision=False),
                 tools=tools_to_openai(asked.tools),
@@ -230,7 +230,7 @@ def simple_globals(module: Any) -> dict[str, str]:
 @ONLY_LITELLM
 @pytest.mark.spec("A05")
 async def test_nothing_stays_set_on_litellms_module(request_: ModelRequest) -> None:
-    litellm = warmup.litellm()
+    litellm = gateway.import_litellm()
     with ModelServer([HELLO, HELLO, failure(401), HELLO.cut(500)]) as server:
         await ask(client_of(server), request_)  # LiteLLM's own lazy imports are not our doing
         before = simple_globals(litellm)
@@ -243,7 +243,7 @@ async def test_nothing_stays_set_on_litellms_module(request_: ModelRequest) -> N
 
 @ONLY_LITELLM
 async def test_two_calls_at_once_leave_litellms_switch_as_it_was(request_: ModelRequest) -> None:
-    litellm = warmup.litellm()
+    litellm = gateway.import_litellm()
     go = threading.Event()
     with ModelServer([HELLO.pause(go), failure(401), HELLO]) as server:
         slow = asyncio.create_task(ask(client_of(server), request_))
