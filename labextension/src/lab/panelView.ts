@@ -10,13 +10,14 @@ import type {
   Row,
   RowButton
 } from '../protocol';
+import { FormPart } from '../view/approval';
 import { Card } from '../view/card';
 import { Child, h, Slot } from '../view/dom';
 import { requestButton } from '../view/followUp';
 import { Head } from '../view/head';
 import { button, field } from '../view/form';
 import { keep, place } from '../view/morph';
-import { FormPart, Makers, Part } from '../view/own';
+import type { Makers, Part } from '../view/own';
 import { reveal } from '../view/reveal';
 import type { PanelActions, PanelState } from './panel';
 

@@ -5,7 +5,8 @@ import { h, Slot } from './dom';
 import { type Edited, Editor } from './editor';
 import { approvalForm, Decide } from './form';
 import { Gate } from './gate';
-import { keep } from './morph';
+import { keep, place } from './morph';
+import type { Part } from './own';
 import { questionForm } from './question';
 
 /** The elements that show what is asked about: its first line, and all of it. */
@@ -14,9 +15,9 @@ export interface AskedAbout {
   readonly body: HTMLElement;
 }
 
-/** Another approval gets a new form. */
-export class ApprovalView {
-  readonly element = h('div');
+/** The form at a call, a plan or a proposal; another approval gets a new one. */
+export class FormPart implements Part<Asked> {
+  readonly element = keep(h('div'));
 
   private form = new Slot(h('div'));
   private editing = h('div');
@@ -34,8 +35,9 @@ export class ApprovalView {
     this.element.append(this.form.element, this.editing, this.late.element);
   }
 
-  /** Ask; `about` describes it for screen readers. A gate watches what is `shown`, if given. */
-  update(asked: Asked, shown: AskedAbout | null, about = nameOf(asked)): void {
+  /** Ask; `about` describes it for screen readers. A gate watches what is `shown`, if anything. */
+  update(asked: Asked, block: HTMLElement, shown = callIn(block), about = nameOf(asked)): void {
+    place(this.element, block);
     const { approval, question, late, calls } = asked;
     this.late.showIf(late, lateNote);
     this.form.show(approval, () => {
@@ -101,6 +103,13 @@ export class ApprovalView {
     this.editing.replaceChildren();
     this.form.element.hidden = false;
   }
+}
+
+/** Return the call or the plan that a block is in. */
+function callIn(block: HTMLElement): AskedAbout | null {
+  const body = block.closest('details');
+  const head = body?.querySelector('summary');
+  return body && head ? { head, body } : null;
 }
 
 function nameOf({ is_plan, calls }: Asked): string {

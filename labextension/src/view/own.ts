@@ -1,7 +1,7 @@
 /** Adds to the blocks of a card what only a page can, by what the kernel says beside its HTML. */
 import type { DecideOn, ToRun } from '../channel';
-import type { Asked, Countdown, Drawn, Progress, Source } from '../protocol';
-import { ApprovalView } from './approval';
+import type { Countdown, Drawn, Progress, Source } from '../protocol';
+import { FormPart } from './approval';
 import { Clock, h } from './dom';
 import { button } from './form';
 import { keep, place } from './morph';
@@ -43,29 +43,6 @@ export function makersFor({ decide, send }: Connection): Makers {
     unsent: () => new UnsentPart(send),
     say: () => new SayPart(send)
   };
-}
-
-/** The form in the card of a call or a plan. */
-export class FormPart implements Part<Asked> {
-  readonly element: HTMLElement;
-
-  private view: ApprovalView;
-
-  constructor(decide: DecideOn) {
-    this.view = new ApprovalView(decide);
-    this.element = keep(this.view.element);
-  }
-
-  update(asked: Asked, block: HTMLElement): void {
-    place(this.element, block);
-    const body = block.closest('details');
-    const head = body?.querySelector('summary') ?? null;
-    this.view.update(asked, body && head && { head, body });
-  }
-
-  dispose(): void {
-    this.view.dispose();
-  }
 }
 
 /** The clock of a run, and the button that stops it. */

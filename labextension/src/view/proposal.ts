@@ -1,6 +1,6 @@
 /** A proposed change of a notebook, with buttons to approve or deny it. */
 import type { PendingApproval, Proposal } from '../protocol';
-import { ApprovalView } from './approval';
+import { FormPart } from './approval';
 import { h } from './dom';
 import type { Decide } from './form';
 import { reveal } from './reveal';
@@ -10,7 +10,7 @@ import { sanitizeCard } from './sanitize';
 export class ProposalView {
   readonly element: HTMLElement;
 
-  private form: ApprovalView;
+  private form: FormPart;
   private outdated = h(
     'p',
     { class: 'ia-concern', role: 'status', hidden: '' },
@@ -31,22 +31,16 @@ export class ProposalView {
     const agent = asking === null ? 'The agent' : `The agent of ${asking}`;
     const head = h('p', { class: 'ipyagent-proposal-title' }, reveal(`${agent} proposes ${title}`));
     const body = h('div', {}, sanitizeCard(change));
-    this.form = new ApprovalView((_, answer) => decide(answer), run);
-    this.form.update(asked, { head, body }, about);
-    this.element = h(
-      'div',
-      {
-        class: 'ipyagent-card ipyagent-proposal',
-        role: 'group',
-        'aria-label': reveal(about),
-        'data-ipyagent': 'proposal',
-        'data-tool': asked.calls[0].name
-      },
-      head,
-      body,
-      this.outdated,
-      this.form.element
-    );
+    const attributes = {
+      class: 'ipyagent-card ipyagent-proposal',
+      role: 'group',
+      'aria-label': reveal(about),
+      'data-ipyagent': 'proposal',
+      'data-tool': asked.calls[0].name
+    };
+    this.element = h('div', attributes, head, body, this.outdated);
+    this.form = new FormPart((_, answer) => decide(answer), run);
+    this.form.update(asked, this.element, { head, body }, about);
   }
 
   /** Warn if the cell has changed since the proposal. */
