@@ -19,7 +19,7 @@ from ipyagent.agent.budgets import TimeLimits
 from ipyagent.agent.call_checks import CheckedCall, Comparison, check_call, group_calls
 from ipyagent.agent.policy import Effect
 from ipyagent.agent.tool_context import ToolContext, ToolTask, tell_output
-from ipyagent.errors import AgentError, ApprovalExpiredError, JournalError, NoFrontendError
+from ipyagent.errors import AgentError, JournalError, NoFrontendError
 from ipyagent.json_types import JsonDict
 from ipyagent.schema import (
     ApprovalDecided,
@@ -227,11 +227,9 @@ class Dispatcher:
                 call.id, ToolStatus.SUCCESS, ToolResult(output=self.context.dry_run or "")
             )
         elif execution.decision is not None or await self._rehearse_or_ask(call, checked):
-            is_asked = execution.decision is None
-            try:
-                await self.context.wait_for(self._earlier.get(call.id), call, is_asked=is_asked)
-            except ApprovalExpiredError as error:
-                self._finish_call(call.id, ToolStatus.FAILED, error_result(error))
+            earlier, is_asked = self._earlier.get(call.id), execution.decision is None
+            if late := await self.context.wait_for(earlier, call, is_asked=is_asked):
+                self._finish_call(call.id, ToolStatus.FAILED, error_result(late))
                 return
             # Read from the call again: what runs is what was approved.
             await self._execute_call(

@@ -233,20 +233,21 @@ class ToolContext:
 
     async def wait_for(
         self, earlier: list[asyncio.Future[None]] | None, call: ToolCall, *, is_asked: bool
-    ) -> None:
-        """Wait for the changes before a call, which was approved now, if that was asked.
+    ) -> ApprovalExpiredError | None:
+        """Wait for the changes before a call that was approved now, if it was asked about.
 
-        Raises ApprovalExpiredError if that took too long.
+        Return the error if that took too long.
         """
         loop = asyncio.get_running_loop()
         approved_at = loop.time()
         if earlier:
             await asyncio.wait(earlier)
         if is_asked and loop.time() - approved_at > self.edit_seconds:
-            raise ApprovalExpiredError(
+            return ApprovalExpiredError(
                 f"{call.name}: approved more than {self.edit_seconds:g} s ago, so nothing was "
                 "done; call it again"
             )
+        return None
 
     def hide_secrets(self, execution: ToolExecution) -> ToolExecution:
         """Return the call without secrets, as the user is asked about it."""

@@ -29,6 +29,7 @@ from ipyagent.errors import (
     lacks_descriptors,
 )
 from ipyagent.imports import working_folder
+from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.kernel.drivers import STOPPED, Cell, stoppable
 from ipyagent.kernel.shell import CellNotes, Shell
 
@@ -184,3 +185,9 @@ def _import_all(imported: Future[None], home: Path | None) -> None:
             imported.set_result(None)
         import_or_explain(_COMPLETION)
         import_or_explain("ipyagent.magic.notebook").NotebookSettings(home).prepare_model()
+
+
+def complete_for_page(message: JsonMapping) -> JsonDict:
+    """Return names of variables and files with which a mention may go on."""
+    names: JsonDict = import_or_explain("ipyagent.magic.completions").complete_for_page(message)
+    return names

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 
@@ -35,17 +34,15 @@ from ipyagent.kernel.shell import Shell, detect
 from ipyagent.llm import start_environ
 from ipyagent.llm.client import Client
 from ipyagent.llm.destinations import Resolved, dotenv_warning, fetch, list_models, resolve
-from ipyagent.magic.entry import state_of
+from ipyagent.magic.entry import complete_for_page, state_of
 from ipyagent.schema import Run
 from ipyagent.schema.runs import UndoReport
 from ipyagent.store.journal import read_summary
 from ipyagent.tools.workspace import Workspace
 from ipyagent.ui import static_html
 from ipyagent.ui.feed import Feed
-from ipyagent.ui.page_bridge import OverviewBuilder, OverviewContext, PageBridge
-from ipyagent.ui.parts import pre
+from ipyagent.ui.page_bridge import OverviewBuilder, OverviewContext, PageBridge, describe_variable
 from ipyagent.ui.questions import choose
-from ipyagent.values.describe import describe
 from ipyagent.wiring import (
     Environment,
     Services,
@@ -418,9 +415,6 @@ class ModelChoice:
 ENDING_SECONDS = 2
 """How long a cell may take to end once its run is drawn as finished."""
 
-_COMPLETIONS = "ipyagent.magic.completions"
-"""It imports this module."""
-
 
 class Notebook:
     """The parts that `%%agent` cells of one kernel share; `pages` is None outside of a kernel."""
@@ -437,7 +431,7 @@ class Notebook:
             answers = {
                 "undo": self._undo_for_page,
                 "variable": self._describe_for_page,
-                "complete": lambda message: import_module(_COMPLETIONS).complete_for_page(message),
+                "complete": complete_for_page,
                 "requests": self._suggest_for_page,
                 "freeze": self._freeze_for_page,
             }
@@ -520,19 +514,12 @@ class Notebook:
 
     def _describe_for_page(self, message: Message) -> JsonDict:
         """Return what a model would read of a variable: it computes nothing."""
-        job = partial(self._describe, str(message.get("text")))
-        main = self.pages.desk.between_calls() if self.pages else None
-        if main is not None:
-            with suppress(TimeoutError):
-                found: JsonDict = main.post(job).result(ENDING_SECONDS)
-                return found
+        variables = self.environment.namespace.variables
+        job = partial(describe_variable, str(message.get("text")), variables)
+        if self.pages and (found := self.pages.desk.run_between_calls(job, ENDING_SECONDS)):
+            return found
         with self._between_cells():
             return job()
-
-    def _describe(self, name: str) -> JsonDict:
-        known = self.environment.namespace.variables()
-        text = describe(name, known[name], detail=True) if name in known else "It is gone."
-        return {"html": pre(text)}
 
     def _suggest_for_page(self, _message: Message) -> JsonDict:
         """Return requests that fit the variables and files; none without any."""

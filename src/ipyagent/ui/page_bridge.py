@@ -44,7 +44,6 @@ from ipyagent.agent.session.session import Session
 from ipyagent.errors import AgentError, SessionError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.pages import Message, Page, Pages
-from ipyagent.kernel.threads import MainThread
 from ipyagent.plaintext import seconds
 from ipyagent.schema.runs import progress
 from ipyagent.store.journal import Journal
@@ -52,6 +51,7 @@ from ipyagent.ui import messages, panel, static_html
 from ipyagent.ui.blocks import Block, call_html, change_html, plan_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.live_blocks import asked_call, asked_plan
+from ipyagent.ui.parts import pre
 from ipyagent.ui.reveal import reveal
 from ipyagent.ui.transcribe.run import (
     count_tokens_and_cost,
@@ -61,6 +61,7 @@ from ipyagent.ui.transcribe.run import (
 )
 from ipyagent.ui.transcribe.step import transcribe_plan
 from ipyagent.ui.transcript import Plan
+from ipyagent.values.describe import describe
 
 RUNS, VARIABLES = 50, 100
 """How many of each are listed, the newest."""
@@ -343,6 +344,13 @@ def _draw_usage(digests: Sequence[_Digest]) -> Iterator[Block]:
     return panel.draw_usage(len(digests), tokens, sum(costs) if costs else None)
 
 
+def describe_variable(name: str, variables: Callable[[], Mapping[str, object]]) -> JsonDict:
+    """Return what a model would read of a variable, as HTML."""
+    known = variables()
+    text = describe(name, known[name], detail=True) if name in known else "It is gone."
+    return {"html": pre(text)}
+
+
 log = logging.getLogger("ipyagent")
 
 INTERVAL = 0.15
@@ -387,10 +395,14 @@ class PageBridge:
             self._feeds.remove(feed)
             self.publish_soon()
 
-    def between_calls(self) -> MainThread | None:
-        """Return what runs jobs between the calls of a run that is on; None without one."""
+    def run_between_calls(self, job: Callable[[], JsonDict], patience: float) -> JsonDict | None:
+        """Return what a job returns between the calls of a run; None if no time is found for it."""
         mains = (feed.main for feed in self._feeds)
-        return next((each for each in mains if each and not each.closed), None)
+        main = next((each for each in mains if each and not each.closed), None)
+        with contextlib.suppress(TimeoutError):
+            found: JsonDict | None = main.post(job).result(patience) if main else None
+            return found
+        return None
 
     def draw_sessions(self, session: Session | None, found: OverviewContext) -> JsonDict:
         """Return sessions that were found as blocks, beside the current one."""
