@@ -10,7 +10,7 @@ import { WIDGET_HASH } from '../widgetHash';
 import { widgetModules } from '../widgetModules';
 import { load } from './agentCells';
 import { cellIds, indexOfCell, mark, runBelow, runCells } from './cells';
-import type { Link } from './link';
+import type { Link, Reply } from './link';
 import type { Links } from './links';
 import { sharedNotebook } from './notebookTools';
 import { isPrompt } from './prompts';
@@ -203,28 +203,31 @@ function linkOf(links: Links, card: Node): Link | null {
 export function serveCards(links: Links): void {
   widgetModules().set(WIDGET_HASH, async () => (await import('../widget')).default);
   new CellFocus(links);
-  host.insertCells = (...asked) => problemOf(() => insertBelow(links, ...asked));
-  host.askBelow = (...asked) => problemOf(() => askBelow(links, ...asked));
-  host.runAgain = (...asked) => runAgain(links, ...asked).catch(String);
-  host.runCells = (from, ids) => problemOf(() => runChanged(links, from, ids));
-  host.freeze = async (from, runId) => {
-    const link = linkOf(links, from);
-    const reply = await link?.ask<{ cells: NewCell[] } | null>('freeze', { run_id: runId });
-    return reply?.cells ?? [];
+  host.lab = {
+    insertCells: (...asked) => problemOf(() => insertBelow(links, ...asked)),
+    askBelow: (...asked) => problemOf(() => askBelow(links, ...asked)),
+    runAgain: (...asked) => runAgain(links, ...asked).catch(String),
+    runCells: (from, ids) => problemOf(() => runChanged(links, from, ids)),
+    freeze: async (from, runId) => {
+      const link = linkOf(links, from);
+      const reply = await link?.ask<{ cells: NewCell[] } | null>('freeze', { run_id: runId });
+      return reply?.cells ?? [];
+    },
+    undo: (from, runId, isDry) =>
+      linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry }),
+    describe: async (from, name) => {
+      const link = linkOf(links, from) ?? links.current;
+      const reply = await link?.ask<Reply>('variable', { text: name });
+      return reply?.html ?? reply?.problem ?? NO_CONNECTION;
+    },
+    complete: async (from, text) => {
+      const link = linkOf(links, from);
+      const reply = await link?.ask<{ names: string[] } | null>('complete', { text });
+      return reply?.names ?? [];
+    },
+    edit: (code, mimeType) => editorOf(links, code, mimeType),
+    chooseModel: from => chooseModel(linkOf(links, from))
   };
-  host.undo = (from, runId, isDry) =>
-    linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry });
-  host.describe = async (from, name) => {
-    const link = linkOf(links, from) ?? links.current;
-    const reply = await link?.ask<{ html?: string; problem?: string }>('variable', { text: name });
-    return reply?.html ?? reply?.problem ?? NO_CONNECTION;
-  };
-  host.complete = async (from, text) => {
-    const reply = await linkOf(links, from)?.ask<{ names: string[] } | null>('complete', { text });
-    return reply?.names ?? [];
-  };
-  host.edit = (code, mimeType) => editorOf(links, code, mimeType);
-  host.chooseModel = from => chooseModel(linkOf(links, from));
 }
 
 /** Return an editor like that of a cell; null without a notebook. */
@@ -237,12 +240,8 @@ function editorOf({ panel }: Links, code: string, mimeType: string): TextEditor 
   model.sharedModel.setSource(code);
   model.mimeType = mimeType;
   const { editorFactory } = panel.content.contentFactory;
-  const editor = editorFactory({
-    host: element,
-    model,
-    config: { lineNumbers: false },
-    inline: true
-  });
+  const config = { lineNumbers: false };
+  const editor = editorFactory({ host: element, model, config, inline: true });
   return {
     element,
     content: element.querySelector<HTMLElement>('.cm-content') ?? element,

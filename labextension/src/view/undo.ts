@@ -38,7 +38,7 @@ export class UndoView {
 
   private async ask(isDry: boolean): Promise<void> {
     const { runId } = this;
-    const answer = host.undo?.(this.element, runId, isDry);
+    const answer = host.lab?.undo(this.element, runId, isDry);
     if (answer === undefined) {
       // In a fresh kernel there is no %agent yet; once it is loaded, the button works too.
       const how = `in a cell, run %load_ext ipyagent, then %agent undo ${runId}.`;
