@@ -14,7 +14,7 @@ import pytest
 from harness import NO, YES, Lab, call, new_session
 from ipyagent.agent.answers import AnswerType
 from ipyagent.agent.approvals import Answer, Approval
-from ipyagent.agent.recordings import compare_outputs, is_same_text, list_content
+from ipyagent.agent.recordings import compare_named, compare_outputs, is_same_text, list_content
 from ipyagent.agent.replay import KEEP, LIVE, NOT_SIGNED
 from ipyagent.errors import AgentError, RunFailedError
 from ipyagent.llm.client import Client
@@ -202,6 +202,14 @@ def test_a_difference_is_shown_by_a_line_that_differs_in_more_than_spaces() -> N
     result = ToolResult(success=True, output="site   kwh\na     10.5\nb      7.0")
     wider = ToolResult(success=True, output="site    kwh\na      10.5\nb     107.0")
     assert compare_outputs(list_content(result), list_content(wider)) == "b 7.0 → b 107.0"
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [("b" * 64, "a.txt has another content"), ("missing", "a.txt: a file → missing")],
+)
+def test_a_file_that_differs_is_named_without_its_digest(now: str, said: str) -> None:
+    assert compare_named({"a.txt": "a" * 64}, {"a.txt": now}) == said
 
 
 def test_another_result_stops_the_replay_and_is_named(kernels: Kernels) -> None:
@@ -438,6 +446,7 @@ APPEND = call("write_file", path="a.txt", content="d", mode="append")
 EDITS: dict[str, list[dict[str, Any]]] = {
     "edits": [edit("a", "b"), edit("b", "c")],
     "appended": [APPEND, APPEND],
+    "read before": [call("read_file", path="a.txt"), edit("a", "b")],
     "cells": [insert("one"), insert("two"), call("edit_cell", cell=1, source="3", path="a.ipynb")],
 }
 
@@ -716,6 +725,9 @@ def test_a_notebook_is_read_once_until_it_changes(kernels: Kernels) -> None:
     [
         ("<Axes at 0x7f3a1c>", "<Axes at 0x7f9b00>", True),
         ("took 1.2 s", "took 340 ms", True),
+        ("Time:   22:33:40   AIC: 2", "Time:   22:47:18   AIC: 2", True),
+        ("Date:  Mon, 30 Nov 2026", "Date:  Tue, 01 Dec 2026", True),
+        ("Time: 22:33", "Time: 22:47", False),
         ("memory usage: 1.2+ MB", "memory usage: 1.4 MB", True),
         ("/tmp/tmpab12/x.csv", "/tmp/tmpzz99/x.csv", True),
         ("mean 0.30000000000000004", "mean 0.3", True),

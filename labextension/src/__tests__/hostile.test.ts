@@ -97,7 +97,7 @@ describe.each(ALL.filter((_, index) => index % SHARE === 0))('with %j in every f
     view.update(hostile(asking('c2'), () => text));
     expect(harm(view.element, LIVE, CONTROLS)).toEqual([]);
     const names = decisions(view.element);
-    expect(names).toEqual(['stop', 'approve', 'deny', 'edit', 'always', 'folder', 'take-back']);
+    expect(names).toEqual(['stop', 'edit', 'approve', 'deny', 'always', 'folder', 'take-back']);
     expect(view.element.querySelectorAll('[data-approval]')).toHaveLength(1);
     view.dispose();
   });

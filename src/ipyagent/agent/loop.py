@@ -209,7 +209,7 @@ class AgentLoop(StepMachine):
             most = MOST_AGAIN if self.answer else 1
             is_used_up = nudge is None or count >= _REPEATS.get(nudge, most)
             if not reply.calls and not unsent and is_used_up:
-                return self._accept_answer(reply)
+                return self._accept_answer(reply, is_checked=nudge is None and not spent)
             if spent:
                 return spent
             nudges.update(filter(None, [nudge]))
@@ -351,8 +351,8 @@ class AgentLoop(StepMachine):
         text = reply.message.text if reply.message else ""
         return announces_actions(text, self._offered_names(), called)
 
-    def _accept_answer(self, reply: StreamedReply) -> schema.StopReason:
-        """Accept the reply as the answer."""
+    def _accept_answer(self, reply: StreamedReply, *, is_checked: bool) -> schema.StopReason:
+        """Accept the reply as the answer; `is_checked`: it was found to be one."""
         if self.answer:
             return schema.StopReason.ERROR if self._problem else reply.stop_reason
         if reply.is_truncated:
@@ -363,10 +363,10 @@ class AgentLoop(StepMachine):
             )
         if reply.is_paused:
             self._problem = STILL_PAUSED
-        elif self._writes_calls(reply):
+        elif not is_checked and self._writes_calls(reply):
             self.stream.emit(schema.Notice(text=CALLS_AS_TEXT))
             self._problem = "The model's calls come as text, so none of them was run."
-        elif self._announces_calls(reply):
+        elif not is_checked and self._announces_calls(reply):
             self.stream.emit(schema.Notice(text=NOTHING_PENDING))
         return reply.stop_reason
 

@@ -47,9 +47,11 @@ _NOTE = re.compile(r"… .*|\((empty|no matches|not searched: .*)\)|There are no
 """A line of a listing that is not an entry."""
 _CELLS = ("insert_cell", "edit_cell")
 _EDITS = ("write_file", "edit_file", "delete_file", *_CELLS)
+_READS = ("read_file", "inspect_file", "read_notebook")
 _SERVICES = ("mcp_", "api_", "call_tool", "find_tools")
 
 NOT_REPEATED = "recorded, not repeated"
+READ_BEFORE = "recorded, not repeated: {path} is as this run leaves it"
 NOTHING_TO_DO = "nothing to do: {path} is as this call leaves it"
 
 
@@ -151,9 +153,13 @@ _CHANGING = re.compile(
     | \b\d+(?:[.,]\d+)*\+?\s?(?:[kKMGT]i?)?B(?:ytes)?\b | \b\d+(?:[.,]\d+)*\s(?:bytes|KB|MB|GB)\b
     | \b\d+(?:[.,]\d+)?\s?(?:ns|[µμu]s|ms|s|sec|secs|seconds?|min|minutes?)\b
     | \b\d{{1,3}}:\d\d(?::\d\d)?(?:\.\d+)?(?=\s?(?:<|elapsed|remaining))
+    | \bTime:\s+\d\d:\d\d:\d\d\b | \bDate:\s+[A-Z][a-z]{{2}},\ \d\d\ [A-Z][a-z]{{2}}\ \d{{4}}\b
     """
 )
-"""Addresses, temporary paths, ids, memory sizes and durations: they differ each time."""
+"""Addresses, temporary paths, ids, memory sizes and durations: they differ each time.
+
+So do the time and date in the summaries of statsmodels.
+"""
 _PLAIN = r"""(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|-?\d[\w.+-]*|None)"""
 _ITEM = rf"(?:{_PLAIN}|\({_PLAIN}(?:, {_PLAIN})*,?\))"
 _SET = re.compile(rf"\{{{_ITEM}(?:, {_ITEM})+\}}")
@@ -191,6 +197,9 @@ def _is_close(one: str, other: str) -> bool:
     # A computed number has all of its digits; of fewer, the last one may differ.
     near = 1e-9 if digits >= sys.float_info.dig else min(1e-9, 2 * 10.0 ** (1 - digits))
     return all(map(math.isfinite, numbers)) and math.isclose(*numbers, rel_tol=near)
+
+
+_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 def list_added(old: ToolExecution, new: ToolExecution) -> list[str]:
@@ -261,7 +270,7 @@ def compare_named(
         one, other = (str(each.get(name) or "(not changed)") for each in (old, new))
         if not is_same_text(one, other):
             shown = (re.sub(r"( · )?#\w+.*", "", text) for text in (one, other))
-            first, second = map(_cite, shown)
+            first, second = (_cite(_DIGEST.sub("a file", text)) for text in shown)
             change = f": {first} → {second}" if first != second else " has another content"
             return f"{_cite(name)}{change}"
     return None
@@ -310,6 +319,9 @@ class Recording:
             return NOTHING_TO_DO.format(path=", ".join(each.path for each in files))
         if execution.call.name in _CELLS and not files:
             return NOT_REPEATED  # an open notebook has it, and a number may mean another cell now
+        path = execution.call.arguments.get("path")
+        if execution.call.name in _READS and path and self._is_left(execution, str(path)):
+            return READ_BEFORE.format(path=path)
         if not self.repeats_services and _leads_outside(execution.call.name, toolbox):
             return NOT_REPEATED
         return None
@@ -326,14 +338,23 @@ class Recording:
         now = [(each.path, self.digest_of(each.path)) for each in files]
         return next((each[0] for each in now if each not in known), "")
 
+    def _is_left(self, execution: ToolExecution, path: str) -> bool:
+        """Return whether a file is as the calls after this one leave it, and not as it was."""
+        later = [each for each in self._list_later(execution) if each.path == path]
+        now = self.digest_of(path) if later else None
+        return bool(later) and now != later[0].before and now in {each.after for each in later}
+
+    def _list_later(self, execution: ToolExecution) -> list[FileChange]:
+        """Return the edits by a call and those after it, in order."""
+        calls = [each for _, each in (self.root or self)._list_calls()]
+        return [e for each in calls[calls.index(execution) :] for e in _list_edited(each)]
+
     def _list_left(self, execution: ToolExecution) -> set[str | None]:
         """Return the digests of files as a call leaves them, or as later edits leave them."""
         files = list(_list_edited(execution))
         if not _replaces_file(execution):
-            calls = [each for _, each in (self.root or self)._list_calls()]
             paths = {each.path for each in files}
-            later = calls[calls.index(execution) :]
-            files += [e for each in later for e in _list_edited(each) if e.path in paths]
+            files += [each for each in self._list_later(execution) if each.path in paths]
         return {each.after for each in files}
 
     def is_approved(self, execution: ToolExecution, *, after_difference: bool = False) -> bool:

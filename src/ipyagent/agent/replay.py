@@ -247,7 +247,8 @@ class ReplayLoop(AgentLoop):
             elif approved:
                 step = PlanStep(call=old.call, note=old.concern or "", code=old.code)
                 given = self.recording.approved.get(old.call.id, (step, DecidedBy.RECORD))
-                changed = self.recording.find_changed_file(old, olds.values())
+                is_signed = old.call.id not in self.recording.approved
+                changed = is_signed and self.recording.find_changed_file(old, olds.values())
                 why = f"{changed} is not what it was" if changed else ""
                 policy = ApprovedStepPolicy(policy, *given, objection=why)
         return replace(self.context, policy=policy, recorded=recorded)

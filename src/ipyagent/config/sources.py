@@ -117,13 +117,13 @@ def from_file(path: Path) -> Layer:
 def read_config_file(path: Path, source: str, max_bytes: int = MAX_BYTES) -> bytes:
     """Return the bytes of a configuration file; none if there is no such file."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
+        if not stat.S_ISREG(os.stat(path).st_mode):  # noqa: PTH116 - of two paths in each prompt
             raise ConfigError(f"{source} is not a file; rename or remove it")
         with path.open("rb") as file:
             data = file.read(max_bytes + 1)
     except OSError as error:
         is_missing = isinstance(error, FileNotFoundError | NotADirectoryError)
-        if is_missing and not any(p.is_symlink() and not p.exists() for p in (path, path.parent)):
+        if is_missing and not (_is_broken_link(path) or _is_broken_link(path.parent)):
             return b""
         raise ConfigError(
             f"{source} cannot be read ({error.strerror}); make it readable or remove it"
@@ -131,6 +131,10 @@ def read_config_file(path: Path, source: str, max_bytes: int = MAX_BYTES) -> byt
     if len(data) > max_bytes:
         raise ConfigError(f"{source} is larger than {max_bytes:,} bytes; settings are not")
     return data
+
+
+def _is_broken_link(path: Path) -> bool:
+    return path.is_symlink() and not path.exists()
 
 
 def parse_yaml(data: bytes, source: str) -> JsonDict:
@@ -308,7 +312,8 @@ class UserDataFile:
 
     def read_of(self, folder: Path) -> JsonDict:
         """Return the object that is stored of a folder; raises ConfigError."""
-        return object_of(self.read().get(folder_key(folder)))
+        data = self.read()
+        return object_of(data.get(folder_key(folder))) if data else {}
 
     def rewrite_of(self, folder: Path, edit: Callable[[JsonDict], JsonDict]) -> None:
         """Replace the object that is stored of a folder, as `rewrite` does."""

@@ -352,9 +352,13 @@ def shell_tools(
     def time_limit(given: float | None) -> float:
         return resolve_timeout(given, timeout, max_timeout)
 
+    def preview_command(command: str, timeout: float | None) -> Preview:
+        time_limit(timeout)
+        return Preview(kind="code", language="bash", text=command)
+
     @tool(
         sensitive=True,
-        preview=lambda command, **_: Preview(kind="code", language="bash", text=command),
+        preview=preview_command,
         validate=lambda command, timeout: time_limit(timeout),
         command="command",
         effects=lambda preview: analyze_command(preview.text),

@@ -241,6 +241,25 @@ p.ia-waiting::after {
   }
 }
 
+/* A call or a plan unfolds to its height, as when it is asked about; a reduced motion has none. */
+@media (prefers-reduced-motion: no-preference) {
+  .ipyagent-card :is(.ia-tool, .ia-plan) {
+    interpolate-size: allow-keywords;
+
+    &::details-content {
+      overflow-y: clip;
+      block-size: 0;
+      transition:
+        block-size 0.12s,
+        content-visibility 0.12s allow-discrete;
+    }
+
+    &[open]::details-content {
+      block-size: auto;
+    }
+  }
+}
+
 .ipyagent-approval {
   position: relative;
   display: flex;
@@ -274,12 +293,24 @@ p.ia-waiting::after {
 
   &[open] {
     flex-basis: 100%;
+
+    /* Its parts are items of the menu, with the gap between them. */
+    &::details-content {
+      display: contents;
+    }
   }
 }
 
-/* What is edited stands in the editor. */
-.ia-tool:has(.ipyagent-editor) .ia-body > pre {
+/* What is edited stands in the editor; what is asked elsewhere is edited there. */
+.ia-tool:has(.ipyagent-editor) .ia-body > pre,
+.ia-tool:is(:has(.ipyagent-editor), :has(.ipyagent-elsewhere)) .ipyagent-button-edit {
   display: none;
+}
+
+.ipyagent-code {
+  padding: 2px 0;
+  border: 1px solid var(--ipyagent-line);
+  border-radius: 4px;
 }
 
 /* Part of what is approved, so it is no fainter than the call; below the buttons. */
@@ -459,26 +490,23 @@ textarea.ipyagent-pre {
   --ipyagent-shade: color-mix(in srgb, currentcolor 22%, transparent);
 
   background:
-    linear-gradient(to right, var(--ipyagent-ground), transparent) left / 24px 100% no-repeat local,
-    linear-gradient(to left, var(--ipyagent-ground), transparent) right / 24px 100% no-repeat local,
+    linear-gradient(to right, var(--ipyagent-ground) 10px, transparent) left / 24px 100% no-repeat
+      local,
+    linear-gradient(to left, var(--ipyagent-ground) 10px, transparent) right / 24px 100% no-repeat
+      local,
     linear-gradient(to right, var(--ipyagent-shade), transparent) left / 10px 100% no-repeat scroll,
     linear-gradient(to left, var(--ipyagent-shade), transparent) right / 10px 100% no-repeat scroll;
 }
 
 .ipyagent-table {
   overflow-x: auto;
+}
 
-  > table {
-    width: max-content;
-    max-width: none;
-    overflow: visible;
-  }
-
-  :is(th, td):first-child {
-    position: sticky;
-    inset-inline-start: 0;
-    background: var(--ipyagent-ground);
-  }
+/* The box scrolls, not the table in it. */
+.ipyagent-card.ipyagent-card :is(.ipyagent-table, .ia-display) table {
+  width: max-content;
+  max-width: none;
+  overflow: visible;
 }
 
 /* What can be done with a run that has ended: at the end of its last line, for who looks there. */
@@ -575,12 +603,12 @@ textarea.ipyagent-pre {
 
 /* stylelint-disable selector-class-pattern -- the editors are JupyterLab's and CodeMirror's */
 
-.ipyagent-cell .cm-editor {
+.ipyagent-cell .jp-InputArea .cm-editor {
   box-shadow: inset 3px 0 color-mix(in srgb, var(--jp-brand-color1, #2f7de1) 60%, transparent);
 }
 
-.ipyagent-cell .cm-content > .cm-line:first-child,
-.ipyagent-cell .cm-content > .cm-line:first-child span {
+.ipyagent-cell .jp-InputArea .cm-content > .cm-line:first-child,
+.ipyagent-cell .jp-InputArea .cm-content > .cm-line:first-child span {
   color: var(--jp-content-font-color2, inherit);
   font-style: normal;
   font-weight: normal;
@@ -896,6 +924,18 @@ body:has(#jp-right-stack .ipyagent-composer :focus) [class~='jp-Completer'] {
   grid-column: 3;
 }
 
+/* Always in sight, so beside the words; the whole row is then the button to its cell. */
+#ipyagent-panel .ipyagent-row-buttons:has(.ipyagent-button-stop) {
+  grid-column: 3;
+  margin-inline-start: 8px;
+
+  .ipyagent-button-jump:not(:focus-visible) {
+    position: absolute;
+    inset: 0;
+    opacity: 0 !important;
+  }
+}
+
 #ipyagent-panel .ia-row:hover .ipyagent-row-buttons .ipyagent-button,
 #ipyagent-panel .ia-section-asked .ipyagent-row-buttons .ipyagent-button {
   opacity: 1;
@@ -1064,7 +1104,7 @@ body:has(#jp-right-stack .ipyagent-composer :focus) [class~='jp-Completer'] {
     animation: none;
   }
 }
-`,""]),t.d(a,{},{A:r})},2264(e,a,t){var i=t(1601),n=t.n(i),o=t(6314),r=t.n(o),p=t(4417),s=t.n(p),l=new URL(t(1561),t.b),d=new URL(t(5609),t.b),c=new URL(t(1911),t.b),g=r()(n()),u=s()(l),y=s()(d),h=s()(c);g.push([e.id,`/*
+`,""]),t.d(a,{},{A:r})},2264(e,a,t){var i=t(1601),n=t.n(i),o=t(6314),r=t.n(o),p=t(4417),s=t.n(p),l=new URL(t(1561),t.b),d=new URL(t(5609),t.b),c=new URL(t(1911),t.b),g=r()(n()),u=s()(l),h=s()(d),y=s()(c);g.push([e.id,`/*
  * The style of a run's HTML, which each run brings along: so it is short. Colours come from
  * JupyterLab where there is JupyterLab, else from the text colour that is there, light or dark.
  * Three sizes: text, code, small.
@@ -1276,11 +1316,11 @@ body:has(#jp-right-stack .ipyagent-composer :focus) [class~='jp-Completer'] {
   }
 
   .ia-change {
-    --icon: url(${y});
+    --icon: url(${h});
   }
 
   .ia-file {
-    --icon: url(${h});
+    --icon: url(${y});
   }
 
   .ia-failed {
@@ -1458,6 +1498,12 @@ body:has(#jp-right-stack .ipyagent-composer :focus) [class~='jp-Completer'] {
     }
   }
 
+  table :is(th, td):first-child {
+    position: sticky;
+    inset-inline-start: 0;
+    background: var(--jp-layout-color0, var(--vscode-editor-background, transparent));
+  }
+
   table :is(th, td) {
     max-width: 32em;
     padding: 3px 10px;
@@ -1493,11 +1539,6 @@ body:has(#jp-right-stack .ipyagent-composer :focus) [class~='jp-Completer'] {
       white-space: nowrap;
     }
 
-    th:first-child {
-      position: sticky;
-      inset-inline-start: 0;
-      background: var(--jp-layout-color0, var(--vscode-editor-background, transparent));
-    }
   }
 
   .ia-media {
@@ -1572,6 +1613,13 @@ body:has(#jp-right-stack .ipyagent-composer :focus) [class~='jp-Completer'] {
     }
   }
 
+  /* A run that only planned is one line: the card of its plan follows. */
+  &.ia-done > .ia-ending {
+    float: inline-start;
+    margin-inline-end: 8px;
+    line-height: 24px;
+  }
+
   .ia-footer {
     line-height: 24px;
 
@@ -1580,4 +1628,4 @@ body:has(#jp-right-stack .ipyagent-composer :focus) [class~='jp-Completer'] {
     }
   }
 }
-`,""]),t.d(a,{},{A:g})},6314(e){e.exports=function(e){var a=[];return a.toString=function(){return this.map(function(a){var t="",i=void 0!==a[5];return a[4]&&(t+="@supports (".concat(a[4],") {")),a[2]&&(t+="@media ".concat(a[2]," {")),i&&(t+="@layer".concat(a[5].length>0?" ".concat(a[5]):""," {")),t+=e(a),i&&(t+="}"),a[2]&&(t+="}"),a[4]&&(t+="}"),t}).join("")},a.i=function(e,t,i,n,o){"string"==typeof e&&(e=[[null,e,void 0]]);var r={};if(i)for(var p=0;p<this.length;p++){var s=this[p][0];null!=s&&(r[s]=!0)}for(var l=0;l<e.length;l++){var d=[].concat(e[l]);i&&r[d[0]]||(void 0!==o&&(void 0===d[5]||(d[1]="@layer".concat(d[5].length>0?" ".concat(d[5]):""," {").concat(d[1],"}")),d[5]=o),t&&(d[2]&&(d[1]="@media ".concat(d[2]," {").concat(d[1],"}")),d[2]=t),n&&(d[4]?(d[1]="@supports (".concat(d[4],") {").concat(d[1],"}"),d[4]=n):d[4]="".concat(n)),a.push(d))}},a}},4417(e){e.exports=function(e,a){return(a||(a={}),e&&(e=String(e.__esModule?e.default:e),/^['"].*['"]$/.test(e)&&(e=e.slice(1,-1)),a.hash&&(e+=a.hash),/["'() \t\n]|(%20)/.test(e)||a.needQuotes))?'"'.concat(e.replace(/"/g,'\\"').replace(/\n/g,"\\n"),'"'):e}},1601(e){e.exports=function(e){return e[1]}},5072(e){var a=[];function t(e){for(var t=-1,i=0;i<a.length;i++)if(a[i].identifier===e){t=i;break}return t}function i(e,i){for(var n={},o=[],r=0;r<e.length;r++){var p=e[r],s=i.base?p[0]+i.base:p[0],l=n[s]||0,d="".concat(s," ").concat(l);n[s]=l+1;var c=t(d),g={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==c)a[c].references++,a[c].updater(g);else{var u=function(e,a){var t=a.domAPI(a);return t.update(e),function(a){a?(a.css!==e.css||a.media!==e.media||a.sourceMap!==e.sourceMap||a.supports!==e.supports||a.layer!==e.layer)&&t.update(e=a):t.remove()}}(g,i);i.byIndex=r,a.splice(r,0,{identifier:d,updater:u,references:1})}o.push(d)}return o}e.exports=function(e,n){var o=i(e=e||[],n=n||{});return function(e){e=e||[];for(var r=0;r<o.length;r++){var p=t(o[r]);a[p].references--}for(var s=i(e,n),l=0;l<o.length;l++){var d=t(o[l]);0===a[d].references&&(a[d].updater(),a.splice(d,1))}o=s}}},7659(e){var a={};e.exports=function(e,t){var i=function(e){if(void 0===a[e]){var t=document.querySelector(e);if(window.HTMLIFrameElement&&t instanceof window.HTMLIFrameElement)try{t=t.contentDocument.head}catch(e){t=null}a[e]=t}return a[e]}(e);if(!i)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");i.appendChild(t)}},540(e){e.exports=function(e){var a=document.createElement("style");return e.setAttributes(a,e.attributes),e.insert(a,e.options),a}},5056(e,a,t){e.exports=function(e){var a=t.nc;a&&e.setAttribute("nonce",a)}},7825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var a=e.insertStyleElement(e);return{update:function(t){var i,n,o;i="",t.supports&&(i+="@supports (".concat(t.supports,") {")),t.media&&(i+="@media ".concat(t.media," {")),(n=void 0!==t.layer)&&(i+="@layer".concat(t.layer.length>0?" ".concat(t.layer):""," {")),i+=t.css,n&&(i+="}"),t.media&&(i+="}"),t.supports&&(i+="}"),(o=t.sourceMap)&&"u">typeof btoa&&(i+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(o))))," */")),e.styleTagTransform(i,a,e.options)},remove:function(){var e;null===(e=a).parentNode||e.parentNode.removeChild(e)}}}},1113(e){e.exports=function(e,a){if(a.styleSheet)a.styleSheet.cssText=e;else{for(;a.firstChild;)a.removeChild(a.firstChild);a.appendChild(document.createTextNode(e))}}},4663(e,a,t){var i=t(5072),n=t.n(i),o=t(7825),r=t.n(o),p=t(7659),s=t.n(p),l=t(5056),d=t.n(l),c=t(540),g=t.n(c),u=t(1113),y=t.n(u),h=t(8475),m={};m.styleTagTransform=y(),m.setAttributes=d(),m.insert=s().bind(null,"head"),m.domAPI=r(),m.insertStyleElement=g(),n()(h.A,m),h.A&&h.A.locals&&h.A.locals;var f=t(9033),x={};x.styleTagTransform=y(),x.setAttributes=d(),x.insert=s().bind(null,"head"),x.domAPI=r(),x.insertStyleElement=g(),n()(f.A,x),f.A&&f.A.locals&&f.A.locals;var b=t(2926),v={};v.styleTagTransform=y(),v.setAttributes=d(),v.insert=s().bind(null,"head"),v.domAPI=r(),v.insertStyleElement=g(),n()(b.A,v),b.A&&b.A.locals&&b.A.locals;var w=t(5724),k={};k.styleTagTransform=y(),k.setAttributes=d(),k.insert=s().bind(null,"head"),k.domAPI=r(),k.insertStyleElement=g(),n()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=t(2679),A={};A.styleTagTransform=y(),A.setAttributes=d(),A.insert=s().bind(null,"head"),A.domAPI=r(),A.insertStyleElement=g(),n()(j.A,A),j.A&&j.A.locals&&j.A.locals},5609(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.4%27%3E%3Cpath d=%27M2.5 13.5l.8-3.3 7.7-7.7 2.5 2.5-7.7 7.7zM9.5 4l2.5 2.5%27/%3E%3C/svg%3E"},1911(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.4%27%3E%3Cpath d=%27M3.5 1.5h6l3 3v10h-9zM9.5 1.5v3h3M5.5 8h5M5.5 11h5%27/%3E%3C/svg%3E"},1561(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.5%27%3E%3Cpath d=%27M11 6.5a4.5 4.5 0 1 1-9 0 4.5 4.5 0 0 1 9 0zM10 10l4.5 4.5%27/%3E%3C/svg%3E"}}]);
+`,""]),t.d(a,{},{A:g})},6314(e){e.exports=function(e){var a=[];return a.toString=function(){return this.map(function(a){var t="",i=void 0!==a[5];return a[4]&&(t+="@supports (".concat(a[4],") {")),a[2]&&(t+="@media ".concat(a[2]," {")),i&&(t+="@layer".concat(a[5].length>0?" ".concat(a[5]):""," {")),t+=e(a),i&&(t+="}"),a[2]&&(t+="}"),a[4]&&(t+="}"),t}).join("")},a.i=function(e,t,i,n,o){"string"==typeof e&&(e=[[null,e,void 0]]);var r={};if(i)for(var p=0;p<this.length;p++){var s=this[p][0];null!=s&&(r[s]=!0)}for(var l=0;l<e.length;l++){var d=[].concat(e[l]);i&&r[d[0]]||(void 0!==o&&(void 0===d[5]||(d[1]="@layer".concat(d[5].length>0?" ".concat(d[5]):""," {").concat(d[1],"}")),d[5]=o),t&&(d[2]&&(d[1]="@media ".concat(d[2]," {").concat(d[1],"}")),d[2]=t),n&&(d[4]?(d[1]="@supports (".concat(d[4],") {").concat(d[1],"}"),d[4]=n):d[4]="".concat(n)),a.push(d))}},a}},4417(e){e.exports=function(e,a){return(a||(a={}),e&&(e=String(e.__esModule?e.default:e),/^['"].*['"]$/.test(e)&&(e=e.slice(1,-1)),a.hash&&(e+=a.hash),/["'() \t\n]|(%20)/.test(e)||a.needQuotes))?'"'.concat(e.replace(/"/g,'\\"').replace(/\n/g,"\\n"),'"'):e}},1601(e){e.exports=function(e){return e[1]}},5072(e){var a=[];function t(e){for(var t=-1,i=0;i<a.length;i++)if(a[i].identifier===e){t=i;break}return t}function i(e,i){for(var n={},o=[],r=0;r<e.length;r++){var p=e[r],s=i.base?p[0]+i.base:p[0],l=n[s]||0,d="".concat(s," ").concat(l);n[s]=l+1;var c=t(d),g={css:p[1],media:p[2],sourceMap:p[3],supports:p[4],layer:p[5]};if(-1!==c)a[c].references++,a[c].updater(g);else{var u=function(e,a){var t=a.domAPI(a);return t.update(e),function(a){a?(a.css!==e.css||a.media!==e.media||a.sourceMap!==e.sourceMap||a.supports!==e.supports||a.layer!==e.layer)&&t.update(e=a):t.remove()}}(g,i);i.byIndex=r,a.splice(r,0,{identifier:d,updater:u,references:1})}o.push(d)}return o}e.exports=function(e,n){var o=i(e=e||[],n=n||{});return function(e){e=e||[];for(var r=0;r<o.length;r++){var p=t(o[r]);a[p].references--}for(var s=i(e,n),l=0;l<o.length;l++){var d=t(o[l]);0===a[d].references&&(a[d].updater(),a.splice(d,1))}o=s}}},7659(e){var a={};e.exports=function(e,t){var i=function(e){if(void 0===a[e]){var t=document.querySelector(e);if(window.HTMLIFrameElement&&t instanceof window.HTMLIFrameElement)try{t=t.contentDocument.head}catch(e){t=null}a[e]=t}return a[e]}(e);if(!i)throw Error("Couldn't find a style target. This probably means that the value for the 'insert' parameter is invalid.");i.appendChild(t)}},540(e){e.exports=function(e){var a=document.createElement("style");return e.setAttributes(a,e.attributes),e.insert(a,e.options),a}},5056(e,a,t){e.exports=function(e){var a=t.nc;a&&e.setAttribute("nonce",a)}},7825(e){e.exports=function(e){if("u"<typeof document)return{update:function(){},remove:function(){}};var a=e.insertStyleElement(e);return{update:function(t){var i,n,o;i="",t.supports&&(i+="@supports (".concat(t.supports,") {")),t.media&&(i+="@media ".concat(t.media," {")),(n=void 0!==t.layer)&&(i+="@layer".concat(t.layer.length>0?" ".concat(t.layer):""," {")),i+=t.css,n&&(i+="}"),t.media&&(i+="}"),t.supports&&(i+="}"),(o=t.sourceMap)&&"u">typeof btoa&&(i+="\n/*# sourceMappingURL=data:application/json;base64,".concat(btoa(unescape(encodeURIComponent(JSON.stringify(o))))," */")),e.styleTagTransform(i,a,e.options)},remove:function(){var e;null===(e=a).parentNode||e.parentNode.removeChild(e)}}}},1113(e){e.exports=function(e,a){if(a.styleSheet)a.styleSheet.cssText=e;else{for(;a.firstChild;)a.removeChild(a.firstChild);a.appendChild(document.createTextNode(e))}}},4663(e,a,t){var i=t(5072),n=t.n(i),o=t(7825),r=t.n(o),p=t(7659),s=t.n(p),l=t(5056),d=t.n(l),c=t(540),g=t.n(c),u=t(1113),h=t.n(u),y=t(8475),m={};m.styleTagTransform=h(),m.setAttributes=d(),m.insert=s().bind(null,"head"),m.domAPI=r(),m.insertStyleElement=g(),n()(y.A,m),y.A&&y.A.locals&&y.A.locals;var f=t(9033),b={};b.styleTagTransform=h(),b.setAttributes=d(),b.insert=s().bind(null,"head"),b.domAPI=r(),b.insertStyleElement=g(),n()(f.A,b),f.A&&f.A.locals&&f.A.locals;var x=t(2926),v={};v.styleTagTransform=h(),v.setAttributes=d(),v.insert=s().bind(null,"head"),v.domAPI=r(),v.insertStyleElement=g(),n()(x.A,v),x.A&&x.A.locals&&x.A.locals;var w=t(5724),k={};k.styleTagTransform=h(),k.setAttributes=d(),k.insert=s().bind(null,"head"),k.domAPI=r(),k.insertStyleElement=g(),n()(w.A,k),w.A&&w.A.locals&&w.A.locals;var j=t(2679),A={};A.styleTagTransform=h(),A.setAttributes=d(),A.insert=s().bind(null,"head"),A.domAPI=r(),A.insertStyleElement=g(),n()(j.A,A),j.A&&j.A.locals&&j.A.locals},5609(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.4%27%3E%3Cpath d=%27M2.5 13.5l.8-3.3 7.7-7.7 2.5 2.5-7.7 7.7zM9.5 4l2.5 2.5%27/%3E%3C/svg%3E"},1911(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.4%27%3E%3Cpath d=%27M3.5 1.5h6l3 3v10h-9zM9.5 1.5v3h3M5.5 8h5M5.5 11h5%27/%3E%3C/svg%3E"},1561(e){e.exports="data:image/svg+xml,%3Csvg xmlns=%27http://www.w3.org/2000/svg%27 viewBox=%270 0 16 16%27 fill=%27none%27 stroke=%27%23000%27 stroke-width=%271.5%27%3E%3Cpath d=%27M11 6.5a4.5 4.5 0 1 1-9 0 4.5 4.5 0 0 1 9 0zM10 10l4.5 4.5%27/%3E%3C/svg%3E"}}]);
