@@ -233,22 +233,13 @@ export interface Search {
 /**
  * The look of a run whose kernel is gone while it is on.
  *
- * `marks` say how a call ended, by the status that it had.
+ * `states` of calls by those that they had; `replaced` is HTML for all that a selector finds.
  */
 export interface Gone {
   state: 'running' | 'waiting' | 'done' | 'partial' | 'failed' | 'cancelled';
-  state_text: string;
+  states: Record<string, ToolStatus>;
+  replaced: Record<string, string>;
   ending: string;
-  unsent: string;
-  marks: Record<string, Mark>;
-}
-/**
- * The end of a call: its status, and its glyph and verdict as HTML.
- */
-export interface Mark {
-  status: ToolStatus;
-  glyph: string;
-  verdict: string;
 }
 /**
  * The changes since the message before: blocks that are new or other, and blocks that go.

@@ -203,25 +203,16 @@ class Addition(Model):
     text: str
 
 
-class Mark(Model):
-    """The end of a call: its status, and its glyph and verdict as HTML."""
-
-    status: ToolStatus
-    glyph: str
-    verdict: str
-
-
 class Gone(Model):
     """The look of a run whose kernel is gone while it is on.
 
-    `marks` say how a call ended, by the status that it had.
+    `states` of calls by those that they had; `replaced` is HTML for all that a selector finds.
     """
 
     state: State
-    state_text: str
+    states: dict[ToolStatus, ToolStatus]
+    replaced: dict[str, str]
     ending: str
-    unsent: str
-    marks: dict[ToolStatus, Mark]
 
 
 class Snapshot(Blocks):
