@@ -3,14 +3,15 @@ import { InputDialog, Notification } from '@jupyterlab/apputils';
 import { CodeCellModel } from '@jupyterlab/cells';
 import { NotebookActions } from '@jupyterlab/notebook';
 
+import type { Models } from '../protocol';
 import { h } from '../view/dom';
-import { type CellSource, host, type NewCell, type TextEditor } from '../view/host';
+import { type CellSource, host, type TextEditor } from '../view/host';
 import { reveal } from '../view/reveal';
 import { WIDGET_HASH } from '../widgetHash';
 import { widgetModules } from '../widgetModules';
 import { load } from './agentCells';
 import { cellIds, indexOfCell, mark, runBelow, runCells } from './cells';
-import type { Link, Reply } from './link';
+import type { Link } from './link';
 import type { Links } from './links';
 import { sharedNotebook } from './notebookTools';
 import { isPrompt } from './prompts';
@@ -18,13 +19,6 @@ import { insertCells } from './sharedCells';
 
 const NO_CONNECTION =
   'No connection to ipyagent in a kernel: in a cell, run %load_ext ipyagent, then %agent model NAME.';
-
-/** The kernel's reply: why each model is listed, or the problem. */
-interface Models {
-  current: string;
-  models: Record<string, string>;
-  problem: string;
-}
 
 /** Show the models of a kernel; return whether the user has chosen one. */
 export async function chooseModel(link: Link | null): Promise<boolean> {
@@ -47,12 +41,13 @@ export async function chooseModel(link: Link | null): Promise<boolean> {
 
 /** Ask the kernel for its models, once the named one was chosen; a problem is shown. */
 async function request(link: Link | null, model: string | null): Promise<Models | null> {
-  const reply = await link?.ask<Models>('models', { model });
-  const problem = reply === undefined ? NO_CONNECTION : reply.problem;
-  if (problem !== '') {
+  const reply = await link?.ask('models', { model });
+  const { current, models, problem = NO_CONNECTION } = reply ?? {};
+  if (current === undefined || models === undefined) {
     Notification.error(reveal(problem));
+    return null;
   }
-  return problem === '' ? (reply ?? null) : null;
+  return { current, models };
 }
 
 /** The cells that were inserted so, which the next ones follow. */
@@ -210,19 +205,19 @@ export function serveCards(links: Links): void {
     runCells: (from, ids) => problemOf(() => runChanged(links, from, ids)),
     freeze: async (from, runId) => {
       const link = linkOf(links, from);
-      const reply = await link?.ask<{ cells: NewCell[] } | null>('freeze', { run_id: runId });
+      const reply = await link?.ask('freeze', { run_id: runId });
       return reply?.cells ?? [];
     },
     undo: (from, runId, isDry) =>
       linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry }),
     describe: async (from, name) => {
       const link = linkOf(links, from) ?? links.current;
-      const reply = await link?.ask<Reply>('variable', { text: name });
+      const reply = await link?.ask('variable', { text: name });
       return reply?.html ?? reply?.problem ?? NO_CONNECTION;
     },
     complete: async (from, text) => {
       const link = linkOf(links, from);
-      const reply = await link?.ask<{ names: string[] } | null>('complete', { text });
+      const reply = await link?.ask('complete', { text });
       return reply?.names ?? [];
     },
     edit: (code, mimeType) => editorOf(links, code, mimeType),

@@ -1,10 +1,6 @@
 /** The parts of the page around a card that its view knows of: set by JupyterLab's extension. */
 
-/** A cell to be inserted. */
-export interface NewCell {
-  readonly kind: 'code' | 'markdown';
-  readonly source: string;
-}
+import type { NewCell, Undone } from '../protocol';
 
 /** A cell, or the source of a code cell. */
 export type CellSource = NewCell | string;
@@ -47,7 +43,11 @@ export interface Lab {
   /**
    * Undoes a run of the notebook, or reports what that would do; undefined without a connection.
    */
-  undo(from: Element, runId: string, isDry: boolean): Promise<unknown> | undefined;
+  undo(
+    from: Element,
+    runId: string,
+    isDry: boolean
+  ): Promise<Partial<Undone> | null | undefined> | undefined;
 }
 
 interface Host {
