@@ -16,7 +16,7 @@ export class Head {
   async show(name: string): Promise<void> {
     this.element.dataset.name = name;
     const number = ++this.asked;
-    const html = (await host.describe?.(this.element, name)) ?? '';
+    const html = (await host.lab?.describe(this.element, name)) ?? '';
     if (number === this.asked) {
       this.element.replaceChildren(sanitizeCard(html));
     }
