@@ -17,13 +17,19 @@ LOOKS = {"IPYAGENT_AGENT__LOOK_FREELY": "true", "IPYAGENT_AGENT__REHEARSE_SECOND
 
 
 FORBID = """
+from ipyagent.magic import state_of
+state_of(get_ipython()).imported.result()
 from ipyagent.rehearsal import system
 from ipyagent.tools.sandbox import bubblewrap
 system.forbid_new_privileges()
 system.filter_calls(bubblewrap.build_filter())
-del system, bubblewrap
+del state_of, system, bubblewrap
 """
-"""Makes a kernel a place where namespaces are refused, as Docker does."""
+"""Makes a kernel a place where namespaces are refused, as Docker does.
+
+It waits for the import in the background: where one thread imports a package and another one of its
+modules, CPython gives up one of them.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -58,11 +64,12 @@ def look(shared: Kernel, folder: Path, code: str) -> dict[str, Any]:
 def test_where_namespaces_are_forbidden_landlock_takes_their_place(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text("a,b\n1,x\n2,y\n")
     with kernel(tmp_path, **LOOKS) as started:
-        started.run(FORBID)
+        assert started.run(FORBID).content["status"] == "ok"
         started.run("import pandas as pd")
         found = look(started, tmp_path, "df = pd.read_csv('data.csv')\nlen(df)")
         assert found["rehearsal"]["outcome"] == "adopted", found["rehearsal"]
-        assert "that Landlock keeps from writing" in started.run("%agent status").stdout
+        status = started.run("%agent status").stdout
+        assert "that Landlock keeps from writing" in status, status
         found = look(started, tmp_path, "df.to_csv('made.csv')")
         assert found["status"] == "denied", found
         assert found["rehearsal"]["files"] == [{"path": "made.csv", "change": "created"}]
