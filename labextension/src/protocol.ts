@@ -22,6 +22,7 @@ export type ToolStatus =
  */
 export interface Protocol {
   saved: Offers;
+  replies: Replies;
   from_run: Snapshot | Changes;
   to_run: Init | Resync | Stop | Say | TakeBack | Decide;
   from_card: ModuleRequest;
@@ -42,17 +43,73 @@ export interface Offers {
   undo: ('undo' | 'redo') | null;
 }
 /**
- * The whole run; `seq` is the last message that it includes. No block before the run begins.
+ * The replies to an `Ask`, by what it asks for; one that fails has a `problem` instead.
  */
-export interface Snapshot {
+export interface Replies {
+  bundle: Record<string, unknown> | null;
+  undo: Undone;
+  models: Models;
+  requests: Requests;
+  freeze: Frozen;
+  fresh: Record<string, unknown>;
+  variable: Described;
+  complete: Names;
+  sessions: Blocks;
+  session: Resumed;
+}
+/**
+ * Lines on what was taken back, or would be; and on what stays, with the reason.
+ */
+export interface Undone {
+  restored: string[];
+  skipped: string[];
+}
+/**
+ * The model that answers, and all that can, each with the reason why it is listed.
+ */
+export interface Models {
+  current: string;
+  models: Record<string, string>;
+}
+/**
+ * Requests that fit the variables and files; none without any.
+ */
+export interface Requests {
+  requests: string[];
+}
+/**
+ * A run as plain cells; none if the kernel does not know it.
+ */
+export interface Frozen {
+  cells: NewCell[];
+}
+/**
+ * A cell to be inserted.
+ */
+export interface NewCell {
+  kind: 'code' | 'markdown';
+  source: string;
+}
+/**
+ * The description of a variable as HTML.
+ */
+export interface Described {
+  html: string;
+}
+/**
+ * Names with which a mention may go on.
+ */
+export interface Names {
+  names: string[];
+}
+/**
+ * Blocks of HTML; `order` has the keys of those in each block, and of the outermost in "".
+ */
+export interface Blocks {
   set: Drawn[];
   order: {
     [k: string]: string[];
   };
-  type: 'snapshot';
-  seq: number;
-  run_id: string;
-  gone: Gone;
 }
 /**
  * A block of a run as HTML: one element, in which the blocks below it stand at the end.
@@ -231,24 +288,34 @@ export interface Search {
   type: 'search';
 }
 /**
+ * The session that goes on, in words.
+ */
+export interface Resumed {
+  text: string;
+}
+/**
+ * The whole run; `seq` is the last message that it includes. No block before the run begins.
+ */
+export interface Snapshot {
+  set: Drawn[];
+  order: {
+    [k: string]: string[];
+  };
+  type: 'snapshot';
+  seq: number;
+  run_id: string;
+  gone: Gone;
+}
+/**
  * The look of a run whose kernel is gone while it is on.
  *
- * `marks` say how a call ended, by the status that it had.
+ * `states` of calls by those that they had; `replaced` is HTML for all that a selector finds.
  */
 export interface Gone {
   state: 'running' | 'waiting' | 'done' | 'partial' | 'failed' | 'cancelled';
-  state_text: string;
+  states: Record<string, ToolStatus>;
+  replaced: Record<string, string>;
   ending: string;
-  unsent: string;
-  marks: Record<string, Mark>;
-}
-/**
- * The end of a call: its status, and its glyph and verdict as HTML.
- */
-export interface Mark {
-  status: ToolStatus;
-  glyph: string;
-  verdict: string;
 }
 /**
  * The changes since the message before: blocks that are new or other, and blocks that go.
@@ -448,15 +515,6 @@ export interface CellPlace {
   side: 'before' | 'changed' | 'after';
   kind: string;
   path: string | null;
-}
-/**
- * Blocks of HTML; `order` has the keys of those in each block, and of the outermost in "".
- */
-export interface Blocks {
-  set: Drawn[];
-  order: {
-    [k: string]: string[];
-  };
 }
 /**
  * A message of a run that the page follows.

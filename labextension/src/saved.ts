@@ -72,7 +72,7 @@ function actionsOf(card: HTMLElement, run: SavedRun): HTMLElement {
     runChanged(cells),
     keepCells(run.id, sources.filter(Boolean)),
     run.replayed ? askAnew() : null,
-    host.undo && undo && new UndoView(run.id, undo === 'redo').element,
+    host.lab && undo && new UndoView(run.id, undo === 'redo').element,
     modelOf(run, followUp),
     followUp.element
   ];
@@ -85,12 +85,10 @@ function actionsOf(card: HTMLElement, run: SavedRun): HTMLElement {
 
 /** Return the button that chooses the model of the next prompts. */
 function modelOf({ model }: SavedRun, followUp: FollowUpView): HTMLElement | null {
-  const { chooseModel } = host;
+  const { lab } = host;
   const hint = `Model: Choose the model of the next prompts, after ${model}`;
   const choose = async (): Promise<void> => {
-    followUp.isModelKept &&= !(await chooseModel?.(followUp.element));
+    followUp.isModelKept &&= !(await lab?.chooseModel(followUp.element));
   };
-  return chooseModel === null || model === ''
-    ? null
-    : button('model', 'Model', hint, () => void choose());
+  return lab && model !== '' ? button('model', 'Model', hint, () => void choose()) : null;
 }

@@ -298,7 +298,8 @@ describe('what the user says to a run', () => {
     const texts = [
       { id: 'u9', label: 'Goes with the next request', text: 'Rounded, <b>please</b>.' }
     ];
-    const said = 'Goes with the next request: Rounded, &lt;b>please&lt;/b>.';
+    const label = '<span class="ia-label">Goes with the next request</span>';
+    const said = `${label}: Rounded, &lt;b>please&lt;/b>.`;
     const html = `<div class="ia-unsent"><blockquote class="ia-user-text"><p>${said}</p></blockquote></div>`;
     return withBlock(run, { key: 'r/u', html, own: { type: 'unsent', texts } });
   };

@@ -2,11 +2,11 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { SavedRun } from '../lab/outputs';
 import { savedCard } from '../saved';
-import { host } from '../view/host';
+import { host, type Lab } from '../view/host';
 import { keepHtml } from '../view/sanitize';
-import { savedOf } from './story';
+import { savedOf, labWith } from './story';
 
-const askBelow = vi.fn<NonNullable<typeof host.askBelow>>();
+const askBelow = vi.fn<Lab['askBelow']>();
 const EXPLORER = { model: 'offline/explorer' };
 
 function draw(text = '', changes: Partial<SavedRun> = {}): HTMLElement {
@@ -27,11 +27,11 @@ const asked = () => askBelow.mock.calls.map(([, prompt]) => prompt);
 
 beforeEach(() => {
   askBelow.mockReset().mockReturnValue(null);
-  host.askBelow = askBelow;
+  host.lab = labWith({ askBelow });
 });
 
 afterEach(() => {
-  host.askBelow = null;
+  host.lab = null;
 });
 
 describe('the line below a run that is over', () => {
@@ -53,7 +53,7 @@ describe('the line below a run that is over', () => {
     const isHidden = (card: HTMLElement) => line(card) === null;
     expect(isHidden(draw())).toBe(false);
     expect(isHidden(draw('', { status: 'running' }))).toBe(true);
-    host.askBelow = null;
+    host.lab = null;
     expect(isHidden(draw())).toBe(true);
   });
 });

@@ -1,8 +1,9 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { savedCard } from '../saved';
-import { host } from '../view/host';
+import { host, type Lab } from '../view/host';
 import { keepHtml } from '../view/sanitize';
+import { labWith } from './story';
 
 const name = (of: string): string => `<span class="ia-name">${of}</span>`;
 const HTML = `<div class="ipyagent-card ia-done"><div class="ia-step">
@@ -12,7 +13,7 @@ const HTML = `<div class="ipyagent-card ia-done"><div class="ia-step">
 <blockquote class="ia-body"><div class="ia-effects"><ul><li>${name('sales')} 3 rows</li></ul></div>
 </blockquote></details></div></div>`;
 
-const describeVariable = vi.fn<NonNullable<typeof host.describe>>();
+const describeVariable = vi.fn<Lab['describe']>();
 
 describe('the name of a variable', () => {
   let card: HTMLElement;
@@ -21,7 +22,7 @@ describe('the name of a variable', () => {
   const call = () => card.querySelector<HTMLDetailsElement>('.ia-tool');
 
   beforeEach(() => {
-    host.describe = describeVariable;
+    host.lab = labWith({ describe: describeVariable });
     describeVariable.mockReset().mockImplementation((_, of) => Promise.resolve(`<p>${of}!</p>`));
     card = savedCard(HTML, null, keepHtml);
     document.body.replaceChildren(card);
@@ -65,7 +66,7 @@ describe('the name of a variable', () => {
   });
 
   it('is plain text where no kernel can describe it', () => {
-    host.describe = null;
+    host.lab = null;
     card = savedCard(HTML, null, keepHtml);
     names()[0].click();
     expect(names()[0].title).toBe('');

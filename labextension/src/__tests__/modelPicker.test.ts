@@ -3,12 +3,12 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 
 import type { SavedRun } from '../lab/outputs';
 import { savedCard } from '../saved';
-import { host } from '../view/host';
+import { host, type Lab } from '../view/host';
 import { keepHtml } from '../view/sanitize';
-import { savedOf } from './story';
+import { savedOf, labWith } from './story';
 
-const chooseModel = vi.fn<NonNullable<typeof host.chooseModel>>();
-const askBelow = vi.fn<NonNullable<typeof host.askBelow>>();
+const chooseModel = vi.fn<Lab['chooseModel']>();
+const askBelow = vi.fn<Lab['askBelow']>();
 
 function draw(changes: Partial<SavedRun> = {}) {
   const card = savedCard(...savedOf('', [], changes), keepHtml);
@@ -17,14 +17,14 @@ function draw(changes: Partial<SavedRun> = {}) {
 
 beforeEach(() => {
   askBelow.mockReset().mockReturnValue(null);
-  Object.assign(host, { chooseModel, askBelow });
+  host.lab = labWith({ chooseModel, askBelow });
 });
 
-afterEach(() => Object.assign(host, { chooseModel: null, askBelow: null }));
+afterEach(() => (host.lab = null));
 
 it('is not there for a run that got no model, nor where there is no kernel to ask', () => {
   expect(draw({ model: '' })('model')).toBeNull();
-  host.chooseModel = null;
+  host.lab = null;
   expect(draw()('model')).toBeNull();
 });
 

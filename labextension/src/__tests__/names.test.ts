@@ -1,10 +1,11 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { promptField } from '../view/form';
-import { host } from '../view/host';
+import { host, type Lab } from '../view/host';
 import { nameList } from '../view/names';
+import { labWith } from './story';
 
-const complete = vi.fn<NonNullable<typeof host.complete>>();
+const complete = vi.fn<Lab['complete']>();
 const sent = vi.fn();
 
 let field: HTMLTextAreaElement;
@@ -24,7 +25,7 @@ const press = (key: string, on: Element = field): boolean => {
 beforeEach(() => {
   vi.clearAllMocks();
   complete.mockResolvedValue(['@sales', '@sales.csv']);
-  host.complete = complete;
+  host.lab = labWith({ complete });
   field = promptField('say', '', 'Say something', sent);
   list = nameList(field);
   document.body.replaceChildren(field, list);
@@ -32,7 +33,7 @@ beforeEach(() => {
 });
 
 afterEach(() => {
-  host.complete = null;
+  host.lab = null;
 });
 
 describe('names after @', () => {

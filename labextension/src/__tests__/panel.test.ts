@@ -3,8 +3,8 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { PanelState } from '../lab/panel';
 import { countWaiting, PanelView } from '../lab/panelView';
 import type { Asked, Blocks, Drawn, Overview, PendingApproval, RowButton } from '../protocol';
-import { host } from '../view/host';
-import { askAbout, APPROVAL, callHtml, formOf, plan } from './story';
+import { host, type Lab } from '../view/host';
+import { askAbout, APPROVAL, callHtml, formOf, plan, labWith } from './story';
 
 const actions = {
   decide: vi.fn(),
@@ -18,7 +18,7 @@ const actions = {
   insertExample: vi.fn(),
   notify: vi.fn()
 };
-const describeVariable = vi.fn<NonNullable<typeof host.describe>>();
+const describeVariable = vi.fn<Lab['describe']>();
 let view: PanelView;
 
 /** The rows of a section, as the kernel draws them: `ipyagent.ui.panel`. */
@@ -108,7 +108,7 @@ const GONE = { cells: new Set<string>() };
 
 beforeEach(() => {
   vi.clearAllMocks();
-  host.describe = describeVariable;
+  host.lab = labWith({ describe: describeVariable });
   view = new PanelView(actions, document.createElement('div'));
   const page = document.createElement('div');
   page.tabIndex = -1;

@@ -5,7 +5,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { RUN } from '../channel';
 import { rendererFactory } from '../renderer';
 import { host } from '../view/host';
-import { HTML as SAVED_HTML, RUN as STORY, savedOf } from './story';
+import { HTML as SAVED_HTML, RUN as STORY, savedOf, labWith } from './story';
 
 // jsdom has no dragging, of which Lumino's widgets want to know at once.
 vi.hoisted(() => {
@@ -74,14 +74,15 @@ describe('the saved run in JupyterLab', () => {
   });
 
   it('is drawn from what a notebook keeps', async () => {
-    host.undo = () => undefined;
+    host.lab = labWith({});
     const root = await render({ [RUN]: STORY, 'text/html': SAVED_HTML });
-    host.undo = null;
+    host.lab = null;
     expect(root.querySelector('[data-ipyagent=answer]')?.textContent).toContain('the North');
     expect(root.querySelectorAll('img[src^="data:image/png"]')).toHaveLength(1);
     expect(root.querySelectorAll('.ia-chip').length).toBeGreaterThan(0);
     const buttons = [...root.querySelectorAll<HTMLElement>('button')].map(b => b.dataset.ipyagent);
-    expect(new Set(buttons)).toEqual(new Set(['copy', 'undo']));
+    const offered = ['to-cell', 'copy', 'continue', 'keep-cells', 'undo', 'model'];
+    expect(new Set(buttons)).toEqual(new Set(offered));
   });
 
   it('of an earlier version is drawn as its HTML, sanitized', async () => {

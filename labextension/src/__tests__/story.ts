@@ -4,6 +4,7 @@ import MarkdownIt from 'markdown-it';
 import { Channel, type FromRun } from '../channel';
 import type { SavedRun } from '../lab/outputs';
 import type { Approval, Asked, CallRequest, Choice, Drawn, Offers, Snapshot } from '../protocol';
+import type { Lab } from '../view/host';
 import planned from './fixtures/plan.json';
 import told from './fixtures/run.json';
 
@@ -141,4 +142,21 @@ export function savedOf(
     `<div class="ipyagent-card ia-done">${step}</div>`,
     { ...RUN, steps, offers, ...changes }
   ];
+}
+
+/** JupyterLab around a card: what a test does not give does nothing. */
+export function labWith(parts: Partial<Lab>): Lab {
+  return {
+    insertCells: () => null,
+    freeze: () => Promise.resolve([]),
+    askBelow: () => null,
+    runAgain: () => Promise.resolve(''),
+    runCells: () => null,
+    describe: () => Promise.resolve(''),
+    complete: () => Promise.resolve([]),
+    edit: () => null,
+    chooseModel: () => Promise.resolve(false),
+    undo: () => undefined,
+    ...parts
+  };
 }

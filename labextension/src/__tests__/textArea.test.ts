@@ -1,7 +1,8 @@
 import { expect, it, vi } from 'vitest';
 
 import { codeField, promptField } from '../view/form';
-import { host } from '../view/host';
+import { host, type TextEditor } from '../view/host';
+import { labWith } from './story';
 
 // As JupyterLab's application does with each key that is pressed within a cell.
 const cancel = (event: Event) => {
@@ -32,13 +33,14 @@ it('indents by Tab, and leaves the field by Shift Tab', () => {
 it('is JupyterLab’s editor for code, where there is one', () => {
   const content = document.createElement('div');
   const editor = { element: content, content, read: () => 'x = 2', dispose: vi.fn() };
-  host.edit = vi.fn(() => editor);
+  const edit = vi.fn((): TextEditor | null => editor);
+  host.lab = labWith({ edit });
   expect(codeField('arguments', 'Code', 'x = 1', 'text/x-python')).toBe(editor);
-  expect(host.edit).toHaveBeenCalledWith('x = 1', 'text/x-python');
+  expect(edit).toHaveBeenCalledWith('x = 1', 'text/x-python');
   expect([content.dataset.ipyagent, content.ariaLabel]).toEqual(['arguments', 'Code']);
-  host.edit = () => null;
+  edit.mockReturnValue(null);
   expect(area('x = 1').localName).toBe('textarea');
-  host.edit = null;
+  host.lab = null;
 });
 
 it('asks by Enter, and begins a line by Shift Enter', () => {

@@ -2,11 +2,11 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { SavedRun } from '../lab/outputs';
 import { savedCard } from '../saved';
-import { host } from '../view/host';
+import { host, type Lab } from '../view/host';
 import { keepHtml } from '../view/sanitize';
-import { savedOf } from './story';
+import { savedOf, labWith } from './story';
 
-const insertCells = vi.fn<NonNullable<typeof host.insertCells>>();
+const insertCells = vi.fn<Lab['insertCells']>();
 
 function drawn(text: string, sources: string[] = [], changes: Partial<SavedRun> = {}) {
   const card = savedCard(...savedOf(text, sources, changes), keepHtml);
@@ -18,12 +18,12 @@ function drawn(text: string, sources: string[] = [], changes: Partial<SavedRun> 
 
 beforeEach(() => {
   insertCells.mockReset().mockReturnValue(null);
-  host.insertCells = insertCells;
+  host.lab = labWith({ insertCells });
 });
 
 afterEach(() => {
   vi.useRealTimers();
-  host.insertCells = host.freeze = null;
+  host.lab = null;
 });
 
 const inserted = () => insertCells.mock.calls.map(([, sources]) => sources);
@@ -64,7 +64,7 @@ describe('code of an answer', () => {
   });
 
   it('has no such button where no notebook can be changed', () => {
-    host.insertCells = null;
+    host.lab = null;
     const find = drawn(text, ['x = 1']);
     expect([...find('to-cell'), ...find('keep-cells')]).toEqual([]);
     expect(find('copy')).toHaveLength(5);
@@ -87,7 +87,7 @@ describe('code that ran', () => {
       { kind: 'code', source: 'a = 1' },
       { kind: 'markdown', source: 'It is 1.' }
     ] as const;
-    host.freeze = vi.fn().mockResolvedValue(cells);
+    host.lab = labWith({ insertCells, freeze: vi.fn().mockResolvedValue(cells) });
     const [button] = drawn('', ['a = 1', 'a'])('keep-cells');
     button.click();
     await vi.waitFor(() => expect(button.textContent).toBe('Inserted below, unverified'));
@@ -95,7 +95,6 @@ describe('code that ran', () => {
   });
 
   it('is kept as it ran where the kernel does not know the run', async () => {
-    host.freeze = vi.fn().mockResolvedValue([]);
     drawn('', ['a = 1'])('keep-cells')[0].click();
     await vi.waitFor(() => expect(inserted()).toEqual([['a = 1']]));
   });

@@ -1,7 +1,8 @@
 /** The button on a finished card: first what taking the run back would do, then done. */
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { host } from '../view/host';
+import { host, type Lab } from '../view/host';
+import { labWith } from './story';
 import { UndoView } from '../view/undo';
 
 let asked: { runId: string; isDry: boolean }[];
@@ -13,10 +14,11 @@ function draw(isRedo = false): void {
 }
 
 function answer(report: unknown): void {
-  host.undo = (_, runId, isDry) => {
+  const undo: Lab['undo'] = (_, runId, isDry) => {
     asked.push({ runId, isDry });
     return Promise.resolve(report);
   };
+  host.lab = labWith({ undo });
 }
 
 async function press(name: string): Promise<void> {
@@ -26,7 +28,7 @@ async function press(name: string): Promise<void> {
 
 beforeEach(() => {
   asked = [];
-  host.undo = null;
+  host.lab = null;
   draw();
 });
 

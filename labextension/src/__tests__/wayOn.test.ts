@@ -4,11 +4,11 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { SavedRun } from '../lab/outputs';
 import type { Offers } from '../protocol';
 import { savedCard } from '../saved';
-import { host } from '../view/host';
+import { host, type Lab } from '../view/host';
 import { keepHtml } from '../view/sanitize';
-import { OFFERS, savedOf } from './story';
+import { OFFERS, savedOf, labWith } from './story';
 
-const runAgain = vi.fn<NonNullable<typeof host.runAgain>>();
+const runAgain = vi.fn<Lab['runAgain']>();
 
 function draw(changes: Partial<SavedRun>): HTMLElement {
   const card = savedCard(...savedOf('It is 3.', [], changes), keepHtml);
@@ -27,12 +27,12 @@ function drawn(replayed: boolean): HTMLButtonElement | null {
 beforeEach(() => {
   vi.useFakeTimers();
   runAgain.mockReset().mockResolvedValue('Asking the model');
-  host.runAgain = runAgain;
+  host.lab = labWith({ runAgain });
 });
 
 afterEach(() => {
   vi.useRealTimers();
-  host.runAgain = null;
+  host.lab = null;
 });
 
 describe('a replayed run', () => {
@@ -48,7 +48,7 @@ describe('a replayed run', () => {
 
   it('offers that only where there is a notebook, and no other run does', () => {
     expect(drawn(false)).toBeNull();
-    host.runAgain = null;
+    host.lab = null;
     expect(drawn(true)).toBeNull();
   });
 });
@@ -62,14 +62,15 @@ function ways(changes: Partial<SavedRun>): string[] {
 }
 
 describe('a run that was not all', () => {
-  const askBelow = vi.fn<NonNullable<typeof host.askBelow>>();
+  const askBelow = vi.fn<Lab['askBelow']>();
 
   beforeEach(() => {
-    host.askBelow = askBelow.mockReset().mockReturnValue(null);
+    askBelow.mockReset().mockReturnValue(null);
+    host.lab = labWith({ askBelow, runAgain });
   });
 
   afterEach(() => {
-    host.askBelow = null;
+    host.lab = null;
   });
 
   it.each(['continue', 'try-again'] as const)('offers to %s where the kernel says so', way => {
@@ -107,7 +108,7 @@ describe('a run that was not all', () => {
   });
 
   it('has no such button where there is no notebook', () => {
-    host.askBelow = host.runAgain = null;
+    host.lab = null;
     expect(ways(going('continue'))).toEqual([]);
     expect(ways(going('try-again'))).toEqual([]);
   });

@@ -3,8 +3,9 @@ import { InputDialog, Notification } from '@jupyterlab/apputils';
 import { CodeCellModel } from '@jupyterlab/cells';
 import { NotebookActions } from '@jupyterlab/notebook';
 
+import type { Models } from '../protocol';
 import { h } from '../view/dom';
-import { type CellSource, host, type NewCell, type TextEditor } from '../view/host';
+import { type CellSource, host, type TextEditor } from '../view/host';
 import { reveal } from '../view/reveal';
 import { WIDGET_HASH } from '../widgetHash';
 import { widgetModules } from '../widgetModules';
@@ -18,13 +19,6 @@ import { insertCells } from './sharedCells';
 
 const NO_CONNECTION =
   'No connection to ipyagent in a kernel: in a cell, run %load_ext ipyagent, then %agent model NAME.';
-
-/** The kernel's reply: why each model is listed, or the problem. */
-interface Models {
-  current: string;
-  models: Record<string, string>;
-  problem: string;
-}
 
 /** Show the models of a kernel; return whether the user has chosen one. */
 export async function chooseModel(link: Link | null): Promise<boolean> {
@@ -47,12 +41,13 @@ export async function chooseModel(link: Link | null): Promise<boolean> {
 
 /** Ask the kernel for its models, once the named one was chosen; a problem is shown. */
 async function request(link: Link | null, model: string | null): Promise<Models | null> {
-  const reply = await link?.ask<Models>('models', { model });
-  const problem = reply === undefined ? NO_CONNECTION : reply.problem;
-  if (problem !== '') {
+  const reply = await link?.ask('models', { model });
+  const { current, models, problem = NO_CONNECTION } = reply ?? {};
+  if (current === undefined || models === undefined) {
     Notification.error(reveal(problem));
+    return null;
   }
-  return problem === '' ? (reply ?? null) : null;
+  return { current, models };
 }
 
 /** The cells that were inserted so, which the next ones follow. */
@@ -203,28 +198,31 @@ function linkOf(links: Links, card: Node): Link | null {
 export function serveCards(links: Links): void {
   widgetModules().set(WIDGET_HASH, async () => (await import('../widget')).default);
   new CellFocus(links);
-  host.insertCells = (...asked) => problemOf(() => insertBelow(links, ...asked));
-  host.askBelow = (...asked) => problemOf(() => askBelow(links, ...asked));
-  host.runAgain = (...asked) => runAgain(links, ...asked).catch(String);
-  host.runCells = (from, ids) => problemOf(() => runChanged(links, from, ids));
-  host.freeze = async (from, runId) => {
-    const link = linkOf(links, from);
-    const reply = await link?.ask<{ cells: NewCell[] } | null>('freeze', { run_id: runId });
-    return reply?.cells ?? [];
+  host.lab = {
+    insertCells: (...asked) => problemOf(() => insertBelow(links, ...asked)),
+    askBelow: (...asked) => problemOf(() => askBelow(links, ...asked)),
+    runAgain: (...asked) => runAgain(links, ...asked).catch(String),
+    runCells: (from, ids) => problemOf(() => runChanged(links, from, ids)),
+    freeze: async (from, runId) => {
+      const link = linkOf(links, from);
+      const reply = await link?.ask('freeze', { run_id: runId });
+      return reply?.cells ?? [];
+    },
+    undo: (from, runId, isDry) =>
+      linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry }),
+    describe: async (from, name) => {
+      const link = linkOf(links, from) ?? links.current;
+      const reply = await link?.ask('variable', { text: name });
+      return reply?.html ?? reply?.problem ?? NO_CONNECTION;
+    },
+    complete: async (from, text) => {
+      const link = linkOf(links, from);
+      const reply = await link?.ask('complete', { text });
+      return reply?.names ?? [];
+    },
+    edit: (code, mimeType) => editorOf(links, code, mimeType),
+    chooseModel: from => chooseModel(linkOf(links, from))
   };
-  host.undo = (from, runId, isDry) =>
-    linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry });
-  host.describe = async (from, name) => {
-    const link = linkOf(links, from) ?? links.current;
-    const reply = await link?.ask<{ html?: string; problem?: string }>('variable', { text: name });
-    return reply?.html ?? reply?.problem ?? NO_CONNECTION;
-  };
-  host.complete = async (from, text) => {
-    const reply = await linkOf(links, from)?.ask<{ names: string[] } | null>('complete', { text });
-    return reply?.names ?? [];
-  };
-  host.edit = (code, mimeType) => editorOf(links, code, mimeType);
-  host.chooseModel = from => chooseModel(linkOf(links, from));
 }
 
 /** Return an editor like that of a cell; null without a notebook. */
@@ -237,12 +235,8 @@ function editorOf({ panel }: Links, code: string, mimeType: string): TextEditor 
   model.sharedModel.setSource(code);
   model.mimeType = mimeType;
   const { editorFactory } = panel.content.contentFactory;
-  const editor = editorFactory({
-    host: element,
-    model,
-    config: { lineNumbers: false },
-    inline: true
-  });
+  const config = { lineNumbers: false };
+  const editor = editorFactory({ host: element, model, config, inline: true });
   return {
     element,
     content: element.querySelector<HTMLElement>('.cm-content') ?? element,

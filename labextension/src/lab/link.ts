@@ -11,12 +11,10 @@ const TARGET = 'ipyagent';
 
 const PAGE = UUID.uuid4();
 
-/** The kernel's reply to a request, or why there is none. */
-export interface Reply {
-  html?: string;
-  text?: string;
-  problem?: string;
-}
+type Replies = Protocol['replies'];
+
+/** The kernel's reply, or why there is none; null if it has nothing to say. */
+type Reply<What extends keyof Replies> = (Partial<Replies[What]> & { problem?: string }) | null;
 
 /** The fields of messages that a link receives. */
 interface Content {
@@ -100,7 +98,7 @@ export class Link {
   }
 
   /** Ask the kernel; resolves with its answer, or undefined if the connection was lost. */
-  ask<T>(what: Ask['what'], about: Partial<Ask>): Promise<T | undefined> {
+  ask<T extends keyof Replies>(what: T, about: Partial<Ask>): Promise<Reply<T> | undefined> {
     const id = ++this.requestCount;
     return new Promise(resolve => {
       this.answers.set(id, resolve as (value: unknown) => void);

@@ -14,7 +14,6 @@ import { oldestWaiting, PANEL, showWaiting } from './approvals';
 import { chooseModel } from './cards';
 import { cellIds, goTo, placeOf, runBelow, uncover, watchCells } from './cells';
 import { Composer } from './composer';
-import type { Reply } from './link';
 import type { Links } from './links';
 import { sharedNotebook } from './notebookTools';
 import { countWaiting, PanelView } from './panelView';
@@ -70,7 +69,7 @@ class Controller {
     const { current: link } = this.links;
     if (link?.overview?.runs.length === 0 && (again || link.prompts === undefined)) {
       link.prompts ??= null;
-      const reply = await link.ask<{ requests?: string[] }>('requests', {});
+      const reply = await link.ask('requests', {});
       link.prompts = reply?.requests ?? [];
       done();
     }
@@ -135,7 +134,7 @@ class Controller {
   }
 
   private async changeSession(text: string): Promise<void> {
-    const reply = await this.links.current?.ask<Reply>('session', { text });
+    const reply = await this.links.current?.ask('session', { text });
     if (reply?.text === undefined) {
       Notification.error(reply?.problem ?? 'There is no connection to ipyagent in a kernel.');
     } else {
@@ -145,8 +144,8 @@ class Controller {
 
   /** Return the sessions with that text in a prompt or their name. */
   async find(text: string): Promise<Blocks> {
-    const found = await this.links.current?.ask<Blocks | null>('sessions', { text });
-    return found ?? { set: [], order: {} };
+    const found = await this.links.current?.ask('sessions', { text });
+    return { set: [], order: {}, ...found };
   }
 
   chooseModel(): void {

@@ -114,7 +114,7 @@ export class Restorer {
       return;
     }
     this.requested.set(cell, missing);
-    const bundle = await link.ask<Bundle | null>('bundle', missing.which);
+    const bundle = await link.ask('bundle', missing.which);
     const parent = bundle ? await findParentRun(link, cell, bundle) : null;
     if (this.requested.get(cell) !== missing) {
       return; // the cell was cleared or executed meanwhile
@@ -182,7 +182,7 @@ async function findParentRun(
   if (parent === null) {
     return null;
   }
-  const led = await link.ask<Bundle | null>('bundle', { run_id: parent });
+  const led = await link.ask('bundle', { run_id: parent });
   return led && runOf(led)?.cell_id === cell.id ? led : null;
 }
 
@@ -241,7 +241,7 @@ export class LiveRunSaver {
       return;
     }
     this.busy.add(cell);
-    const bundle = await link.ask<Bundle | null>('bundle', { run_id: runId });
+    const bundle = await link.ask('bundle', { run_id: runId });
     const isLive = link.live.some(({ id }) => id === runId);
     if (bundle && !cell.isDisposed && isLive) {
       this.saved.set(cell, stage);

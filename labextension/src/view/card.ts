@@ -61,21 +61,27 @@ export class Card implements RunView {
   }
 
   /** Show that the kernel is gone: nothing waits any more. A draft waits for another kernel. */
-  cutOff(gone: Gone): void {
+  cutOff({ state, states, replaced, ending }: Gone): void {
     const root = this.blocks.get('r')?.element;
     if (root === undefined || !/^(?:running|waiting)$/.test(root.dataset.state ?? '')) {
       return;
     }
-    const isDraft = root.classList.contains('ia-draft');
-    this.blocks.forEach(block => {
-      if (!isDraft) {
-        block.part?.cutOff?.(block.element, gone.unsent);
-      }
-      endPart(block);
-    });
-    if (!isDraft) {
-      this.showEnd(root, gone);
+    this.blocks.forEach(endPart);
+    if (root.classList.contains('ia-draft')) {
+      return;
     }
+    Object.entries(replaced).forEach(([selector, html]) =>
+      root.querySelectorAll(selector).forEach(each => each.replaceWith(sanitizeCard(html)))
+    );
+    root.querySelectorAll<HTMLElement>('.ia-tool').forEach(({ dataset }) => {
+      const { state: before = '' } = dataset;
+      dataset.state = (states as Partial<Record<string, string>>)[before] ?? before;
+    });
+    root.classList.replace(`ia-${root.dataset.state ?? ''}`, `ia-${state}`);
+    root.dataset.state = state;
+    [...this.blocks.keys()].filter(key => WAITING.test(key)).forEach(key => this.drop(key));
+    const [footer, unsent] = ['r/f', 'r/u'].map(key => this.blocks.get(key)?.element);
+    root.insertBefore(this.draw('r/e', ending, ''), footer ?? unsent ?? null);
   }
 
   /** Stop clocks and observers. */
@@ -161,34 +167,10 @@ export class Card implements RunView {
       block.part.update(own, block.element);
     }
   }
-
-  private showEnd(root: HTMLElement, gone: Gone): void {
-    root.classList.replace(`ia-${root.dataset.state ?? ''}`, `ia-${gone.state}`);
-    root.dataset.state = gone.state;
-    root.querySelector('.ia-header > .ia-state')?.replaceChildren(gone.state_text);
-    root.querySelectorAll<HTMLElement>('.ia-tool').forEach(tool => showEndOf(tool, gone));
-    const keys = [...this.blocks.keys()];
-    keys.filter(key => WAITING.test(key)).forEach(key => this.drop(key));
-    const [footer, unsent] = ['r/f', 'r/u'].map(key => this.blocks.get(key)?.element);
-    root.insertBefore(this.draw('r/e', gone.ending, ''), footer ?? unsent ?? null);
-  }
 }
 
 function endPart(block: Block): void {
   block.part?.dispose?.();
   block.part?.element?.remove();
   block.part = null;
-}
-
-/** Show the end of a call that had begun. */
-function showEndOf(tool: HTMLElement, { marks }: Gone): void {
-  const mark = (marks as Partial<Gone['marks']>)[tool.dataset.state ?? ''];
-  const line = tool.querySelector('summary');
-  if (mark !== undefined && line !== null) {
-    tool.dataset.state = mark.status;
-    line.querySelector('.ia-glyph')?.replaceWith(sanitizeCard(mark.glyph));
-    line.querySelector('.ia-decision')?.remove();
-    const end = line.querySelector('.ia-outcome, .ia-duration');
-    line.insertBefore(sanitizeCard(mark.verdict), end);
-  }
 }

@@ -49,7 +49,7 @@ export function dress(root: DocumentFragment, number: number): void {
     glyph.ariaLabel = glyph.title;
     glyph.ariaHidden = String(glyph.title === '');
   });
-  if (host.describe !== null) {
+  if (host.lab !== null) {
     select('.ia-name').forEach(nameVariable);
   }
   select('pre, .ia-display').forEach(box => (box.tabIndex = 0));

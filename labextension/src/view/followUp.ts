@@ -34,7 +34,7 @@ export class FollowUpView {
 
   constructor() {
     this.element.dataset.lmSuppressShortcuts = 'true';
-    if (host.askBelow !== null) {
+    if (host.lab !== null) {
       this.element.append(this.input, nameList(this.input), this.problem);
     }
   }
@@ -45,12 +45,12 @@ export class FollowUpView {
     const element = button('continue', 'Continue', hint, () => {
       element.disabled = this.ask('Continue');
     });
-    return host.askBelow && element;
+    return host.lab && element;
   }
 
   /** Make the requests that the explorer proposes in an answer buttons. */
   link(answer: Element): void {
-    if (host.askBelow !== null) {
+    if (host.lab !== null) {
       answer.querySelectorAll('p').forEach(paragraph => this.linkBelow(paragraph));
     }
   }
@@ -71,7 +71,7 @@ export class FollowUpView {
 
   /** Ask in a cell below; return whether that worked. */
   private ask(prompt: string): boolean {
-    const problem = host.askBelow?.(this.element, prompt, this.isModelKept) ?? null;
+    const problem = host.lab?.askBelow(this.element, prompt, this.isModelKept) ?? null;
     setText(this.problem, problem ?? '');
     return problem === null;
   }

@@ -134,7 +134,7 @@ export function codeField(
   text: string,
   mimeType: string
 ): TextEditor {
-  const editor = host.edit?.(text, mimeType) ?? null;
+  const editor = host.lab?.edit(text, mimeType) ?? null;
   if (editor === null) {
     const area = textArea(name, description, text);
     return { element: area, content: area, read: () => area.value, dispose: () => undefined };

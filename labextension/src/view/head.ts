@@ -16,7 +16,7 @@ export class Head {
   async show(name: string): Promise<void> {
     this.element.dataset.name = name;
     const number = ++this.asked;
-    const html = (await host.describe?.(this.element, name)) ?? '';
+    const html = (await host.lab?.describe(this.element, name)) ?? '';
     if (number === this.asked) {
       this.element.replaceChildren(sanitizeCard(html));
     }
@@ -27,7 +27,7 @@ export class Head {
 export function openVariable(target: Element): boolean {
   const name = target.closest<HTMLElement>('.ia-name[title]');
   const line = name?.closest('summary, li, div') ?? null;
-  if (host.describe === null || name === null || line === null) {
+  if (host.lab === null || name === null || line === null) {
     return false;
   }
   const fold = line.parentElement instanceof HTMLDetailsElement ? line.parentElement : null;

@@ -28,7 +28,7 @@ export function nameList(field: HTMLTextAreaElement): HTMLElement {
   };
   field.addEventListener('input', () => {
     const [number, typed] = [++asked, mention()];
-    void (typed === null ? null : host.complete?.(field, typed))?.then(names => {
+    void (typed === null ? null : host.lab?.complete(field, typed))?.then(names => {
       if (number === asked) {
         const draw = (name: string): HTMLElement =>
           button('name', reveal(name), `Insert ${name}`, () => take(name));

@@ -23,8 +23,6 @@ export interface Part<T> {
   readonly element: Element | null;
   /** Draw them in their block, which may have been morphed. */
   update(own: T, block: HTMLElement): void;
-  /** Show that the kernel is gone. */
-  cutOff?(block: HTMLElement, label: string): void;
   /** Stop clocks and observers. */
   dispose?(): void;
 }

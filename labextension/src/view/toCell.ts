@@ -1,7 +1,7 @@
 /** Buttons that make code of a run cells of its notebook, or run its cell again. */
 import { h } from './dom';
 import { button } from './form';
-import { type CellSource, host } from './host';
+import { type CellSource, host, type Lab } from './host';
 
 /** Milliseconds for which a button confirms. */
 const LABEL_MILLISECONDS = 2_000;
@@ -24,7 +24,7 @@ export function toCell(source?: () => string): HTMLElement | null {
 
 /** Return a button that inserts cells below; null where there is no notebook to change. */
 function toCells(...fields: Parameters<typeof confirmingButton>): HTMLElement | null {
-  const place = host.insertCells && confirmingButton(...fields);
+  const place = host.lab && confirmingButton(...fields);
   place?.classList.add('ipyagent-to-cell');
   return place;
 }
@@ -35,7 +35,7 @@ export function insert(
   sources: readonly CellSource[],
   done = 'Inserted below'
 ): Promise<string> {
-  return Promise.resolve(host.insertCells?.(from, sources) ?? done);
+  return Promise.resolve(host.lab?.insertCells(from, sources) ?? done);
 }
 
 /** Return a button that keeps a run as plain cells, or all its code where no kernel has it. */
@@ -45,7 +45,7 @@ export function keepCells(runId: string, sources: readonly string[]): HTMLElemen
   }
   const hint = 'Insert the code that led to the results as plain cells below';
   return toCells('keep-cells', 'Keep as cells', hint, async from => {
-    const frozen = (await host.freeze?.(from, runId)) ?? [];
+    const frozen = (await host.lab?.freeze(from, runId)) ?? [];
     return frozen.length > 0
       ? insert(from, frozen, 'Inserted below, unverified')
       : insert(from, sources, 'Inserted all code below');
@@ -54,30 +54,34 @@ export function keepCells(runId: string, sources: readonly string[]): HTMLElemen
 
 /** Return a button that runs a replayed cell again, with the model; null outside of a notebook. */
 export function askAnew(): HTMLElement | null {
-  const { runAgain } = host;
   const hint = 'Run this cell again, and ask the model';
-  return runAgain && confirmingButton('ask-anew', 'Ask anew', hint, from => runAgain(from, true));
+  return inLab('ask-anew', 'Ask anew', hint, (lab, from) => lab.runAgain(from, true));
 }
 
 /** Return a button that runs the cell of a failed run again; null outside of a notebook. */
 export function tryAgain(): HTMLElement | null {
-  const { runAgain } = host;
   const hint = 'Run this cell again';
-  return (
-    runAgain && confirmingButton('try-again', 'Try again', hint, from => runAgain(from, false))
-  );
+  return inLab('try-again', 'Try again', hint, (lab, from) => lab.runAgain(from, false));
 }
 
 /** Return a button that runs the cells that a run has changed; null where there are none. */
 export function runChanged(ids: readonly string[]): HTMLElement | null {
-  const { runCells } = host;
-  if (runCells === null || ids.length === 0) {
-    return null;
-  }
   const hint = 'Run the cells that were changed, in the order of the notebook';
-  return confirmingButton('run-changed', 'Run what changed', hint, from =>
-    Promise.resolve(runCells(from, ids) ?? 'Running')
-  );
+  return ids.length === 0
+    ? null
+    : inLab('run-changed', 'Run what changed', hint, (lab, from) =>
+        Promise.resolve(lab.runCells(from, ids) ?? 'Running')
+      );
+}
+
+function inLab(
+  name: string,
+  label: string,
+  hint: string,
+  act: (lab: Lab, from: HTMLElement) => Promise<string>
+): HTMLElement | null {
+  const { lab } = host;
+  return lab && confirmingButton(name, label, hint, from => act(lab, from));
 }
 
 /** Return a button that shows for a moment what its action says; without one, others act for it. */

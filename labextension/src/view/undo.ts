@@ -7,13 +7,7 @@ import { reveal } from './reveal';
 /** Milliseconds until a kernel that does not answer is said to be busy. */
 const PATIENCE = 500;
 
-/** The kernel's reply. */
-interface Report {
-  restored: string[];
-  skipped: string[];
-}
-
-const LOST: Report = { restored: [], skipped: ['The connection to the kernel was lost.'] };
+const LOST = ['The connection to the kernel was lost.'];
 
 export class UndoView {
   readonly element = h('div', { class: 'ipyagent-undo', 'data-lm-suppress-shortcuts': 'true' });
@@ -38,7 +32,7 @@ export class UndoView {
 
   private async ask(isDry: boolean): Promise<void> {
     const { runId } = this;
-    const answer = host.undo?.(this.element, runId, isDry);
+    const answer = host.lab?.undo(this.element, runId, isDry);
     if (answer === undefined) {
       // In a fresh kernel there is no %agent yet; once it is loaded, the button works too.
       const how = `in a cell, run %load_ext ipyagent, then %agent undo ${runId}.`;
@@ -49,7 +43,7 @@ export class UndoView {
     const busy = 'A cell is running; this may have to wait for its end.';
     const waiting = window.setTimeout(() => this.show([busy]), PATIENCE);
     const reply = await answer.finally(() => window.clearTimeout(waiting));
-    const { restored, skipped } = (reply ?? LOST) as Report;
+    const { restored = [], skipped = LOST } = reply ?? {};
     this.show([...restored, ...skipped]);
     if (restored.length === 0) {
       this.element.append(this.undoButton());

@@ -13,12 +13,10 @@ export class UnsentPart implements Part<Unsent> {
   readonly element = null;
 
   private buttons = new Map<string, HTMLElement>();
-  private texts: Unsent['texts'] = [];
 
   constructor(private send: (message: ToRun) => void) {}
 
   update({ texts }: Unsent, block: HTMLElement): void {
-    this.texts = texts;
     const before = this.buttons;
     this.buttons = new Map(
       texts.map(({ id, text }, index) => {
@@ -29,16 +27,6 @@ export class UnsentPart implements Part<Unsent> {
       })
     );
     before.forEach(back => back.remove());
-  }
-
-  /** The texts are as they were, but nobody reads them. */
-  cutOff(block: HTMLElement, label: string): void {
-    this.texts.forEach((text, index) => {
-      const said = block.children.item(index)?.querySelector('p')?.firstChild;
-      if (said instanceof Text) {
-        said.data = label + said.data.slice(text.label.length);
-      }
-    });
   }
 
   dispose(): void {

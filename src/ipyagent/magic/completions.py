@@ -30,6 +30,7 @@ from ipyagent.magic.subcommands import API, FREEZING, HERE, MCP, SESSION
 from ipyagent.plaintext import first_line
 from ipyagent.tools import path_rules
 from ipyagent.tools.path_rules import WalkBudget
+from ipyagent.ui import messages
 from ipyagent.values.describe import brief
 from ipyagent.values.describe.safe_inspect import one_line, type_name
 from ipyagent.wiring import has_journal
@@ -65,7 +66,7 @@ def complete(where: str, text: str) -> Completed:
 def complete_for_page(message: Message) -> JsonDict:
     """Return names of variables and files with which a mention may go on."""
     _, found = complete("body", str(message.get("text")))
-    return {"names": [each.text for each in found[:NAMES]]}
+    return messages.Names(names=tuple([each.text for each in found[:NAMES]])).to_dict()
 
 
 # -- prompts

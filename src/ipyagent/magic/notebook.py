@@ -36,7 +36,7 @@ from ipyagent.schema import Run
 from ipyagent.schema.runs import UndoReport
 from ipyagent.store.journal import read_summary
 from ipyagent.tools.workspace import Workspace
-from ipyagent.ui import static_html
+from ipyagent.ui import messages, static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.page_bridge import OverviewBuilder, OverviewContext, PageBridge
 from ipyagent.ui.parts import pre
@@ -281,7 +281,7 @@ class NotebookPages:
             self._around = None
             self.desk.publish_soon()
         current = resolve(self._settings.config.llm, os.environ).model
-        return {"current": current, "models": self._settings.list_models(), "problem": ""}
+        return messages.Models(current=current, models=self._settings.list_models()).to_dict()
 
     def _make_fresh(self, message: Message) -> JsonDict:
         self._fresh.add(message.get("cell_id"))
@@ -409,8 +409,8 @@ class Notebook:
             with self._between_cells():
                 report = self.undo(run_id, dry_run=dry_run, redo=True)
         except AgentError as error:
-            return {"restored": [], "skipped": [str(error)]}
-        return {"restored": [*report.restored], "skipped": [*report.skipped]}
+            return messages.Undone(restored=(), skipped=(str(error),)).to_dict()
+        return messages.Undone(restored=report.restored, skipped=report.skipped).to_dict()
 
     def _describe_for_page(self, message: Message) -> JsonDict:
         """Return what a model would read of a variable: it computes nothing."""
@@ -426,19 +426,21 @@ class Notebook:
     def _describe(self, name: str) -> JsonDict:
         known = self.environment.namespace.variables()
         text = describe(name, known[name], detail=True) if name in known else "It is gone."
-        return {"html": pre(text)}
+        return messages.Described(html=pre(text)).to_dict()
 
     def _suggest_for_page(self, _message: Message) -> JsonDict:
         """Return requests that fit the variables and files; none without any."""
         from ipyagent.explorer.steps import suggest_for  # only for a notebook without runs
 
         with state_of(self.shell).cell_lock:
-            return {"requests": suggest_for(self.environment.collect_facts())}
+            requests = suggest_for(self.environment.collect_facts())
+        return messages.Requests(requests=tuple(requests)).to_dict()
 
     def _freeze_for_page(self, message: Message) -> JsonDict:
         """Return a run as plain cells."""
         run = self.pages.find_run(str(message.get("run_id"))) if self.pages else None
-        return {"cells": freeze_for_page(self.environment, run) if run else []}
+        cells = freeze_for_page(self.environment, run) if run else []
+        return messages.Frozen.from_dict({"cells": cells}).to_dict()
 
     def _change_session_for_page(self, message: Message) -> JsonDict:
         """Go on with the session that a page names, or else with a new one."""
@@ -447,7 +449,7 @@ class Notebook:
             chosen = self.sessions.open(known.resume(name)) if name else None
             text = self.sessions.go_on(chosen or known.begin(self.sessions.name))
         self.tell_pages()
-        return {"text": f"ipyagent goes on with {text}"}
+        return messages.Resumed(text=f"ipyagent goes on with {text}").to_dict()
 
     def root(self, config: Config) -> Path:
         """Return the workspace's folder by these settings."""

@@ -360,8 +360,11 @@ def _waiting(waiting: transcript.Waiting) -> str:
 
 
 def _user_text(text: transcript.UserText) -> str:
-    lines = escape(words.user_text(text)).replace("\n", "<br>")
-    return element("blockquote", "user-text", f"<p>{lines}</p>", ' data-ipyagent="user-text"')
+    lines = escape(reveal(text.text)).replace("\n", "<br>")
+    label = element("span", "label", escape(text.label))
+    return element(
+        "blockquote", "user-text", f"<p>{label}: {lines}</p>", ' data-ipyagent="user-text"'
+    )
 
 
 def _thinking(thinking: transcript.Fold, *, is_growing: bool) -> str:
@@ -393,11 +396,16 @@ def _call_line(call: transcript.Call) -> str:
         element("span", "summary", title),
         text_element("mark", "badge", call.badge),
         *map(_chip, call.gist.changes),
+        _EMPTY if call.status is ToolStatus.RUNNING and not call.verdict else "",
         "" if call.verdict == "looked" else verdict_html(call.verdict),
         text_element("samp", "outcome", words.outcome_line(call) if call.outcome else ""),
         text_element("small", "duration", call.duration if is_long else ""),
     ]
     return " ".join(filter(None, parts))
+
+
+_EMPTY: Final = '<em class="ia-decision"></em>'
+"""The place of a verdict, which a page shows if the kernel is gone."""
 
 
 def _icon(kind: transcript.Kind) -> str:

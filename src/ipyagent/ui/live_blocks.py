@@ -22,30 +22,37 @@ from ipyagent.ui.blocks import (
     step_blocks,
     verdict_html,
 )
-from ipyagent.ui.parts import pre
+from ipyagent.ui.parts import element, pre
 from ipyagent.ui.sanitize import markdown_blocks, with_formulas
 from ipyagent.ui.transcribe.call import GLYPHS, source_of
 from ipyagent.ui.transcribe.step import CUT_OFF, UNSENT
 
+_ENDS: Final = {
+    # Running calls may have happened, pending ones have not.
+    ToolStatus.RUNNING: ToolStatus.UNKNOWN,
+    ToolStatus.PENDING: ToolStatus.CANCELLED,
+    ToolStatus.AWAITING_APPROVAL: ToolStatus.CANCELLED,
+}
 
-def _mark(status: ToolStatus) -> messages.Mark:
-    """Return the marks of a call that ends so."""
-    verdict = GLYPHS[status][1] if status is ToolStatus.UNKNOWN else ""
-    glyph = glyph_html(status, *GLYPHS[status])
-    return messages.Mark(status=status, glyph=glyph, verdict=verdict_html(verdict))
+
+def _replace_in_calls() -> Iterator[tuple[str, str]]:
+    """Yield selectors of what shows the state of an open call, each with what takes its place."""
+    for before, after in _ENDS.items():
+        line = f'.ia-tool[data-state="{before}"] > summary'
+        verdict = GLYPHS[after][1] if after is ToolStatus.UNKNOWN else ""
+        yield f"{line} > .ia-glyph", glyph_html(after, *GLYPHS[after])
+        yield f"{line} > .ia-decision", verdict_html(verdict)
 
 
 GONE: Final = messages.Gone(
     state="failed",
-    state_text="failed",
-    ending=ending_html(CUT_OFF),
-    unsent=UNSENT,
-    # Running calls may have happened, pending ones have not.
-    marks={
-        ToolStatus.RUNNING: _mark(ToolStatus.UNKNOWN),
-        ToolStatus.PENDING: _mark(ToolStatus.CANCELLED),
-        ToolStatus.AWAITING_APPROVAL: _mark(ToolStatus.CANCELLED),
+    states=_ENDS,
+    replaced={
+        ".ia-header > .ia-state": element("span", "state", "failed"),
+        ".ia-unsent .ia-label": element("span", "label", UNSENT),
+        **dict(_replace_in_calls()),
     },
+    ending=ending_html(CUT_OFF),
 )
 
 

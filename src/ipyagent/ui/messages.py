@@ -203,25 +203,16 @@ class Addition(Model):
     text: str
 
 
-class Mark(Model):
-    """The end of a call: its status, and its glyph and verdict as HTML."""
-
-    status: ToolStatus
-    glyph: str
-    verdict: str
-
-
 class Gone(Model):
     """The look of a run whose kernel is gone while it is on.
 
-    `marks` say how a call ended, by the status that it had.
+    `states` of calls by those that they had; `replaced` is HTML for all that a selector finds.
     """
 
     state: State
-    state_text: str
+    states: dict[ToolStatus, ToolStatus]
+    replaced: dict[str, str]
     ending: str
-    unsent: str
-    marks: dict[ToolStatus, Mark]
 
 
 class Snapshot(Blocks):
@@ -473,6 +464,72 @@ class Ask(Model):
     dry_run: bool = False
 
 
+class Undone(Model):
+    """Lines on what was taken back, or would be; and on what stays, with the reason."""
+
+    restored: tuple[str, ...]
+    skipped: tuple[str, ...]
+
+
+class Models(Model):
+    """The model that answers, and all that can, each with the reason why it is listed."""
+
+    current: str
+    models: dict[str, str]
+
+
+class Requests(Model):
+    """Requests that fit the variables and files; none without any."""
+
+    requests: tuple[str, ...]
+
+
+class NewCell(Model):
+    """A cell to be inserted."""
+
+    kind: Literal["code", "markdown"]
+    source: str
+
+
+class Frozen(Model):
+    """A run as plain cells; none if the kernel does not know it."""
+
+    cells: tuple[NewCell, ...]
+
+
+class Described(Model):
+    """The description of a variable as HTML."""
+
+    html: str
+
+
+class Names(Model):
+    """Names with which a mention may go on."""
+
+    names: tuple[str, ...]
+
+
+class Resumed(Model):
+    """The session that goes on, in words."""
+
+    text: str
+
+
+class Replies(Model):
+    """The replies to an `Ask`, by what it asks for; one that fails has a `problem` instead."""
+
+    bundle: dict[str, JsonValue] | None
+    undo: Undone
+    models: Models
+    requests: Requests
+    freeze: Frozen
+    fresh: dict[str, JsonValue]
+    variable: Described
+    complete: Names
+    sessions: Blocks
+    session: Resumed
+
+
 class Shows(Model):
     """The notebooks that the page shows, and the clients that run their cells."""
 
@@ -518,6 +575,7 @@ class Protocol(Model):
     """Both directions of both comms, and what a saved run has: the source of the generated file."""
 
     saved: Offers
+    replies: Replies
     from_run: FromRun
     to_run: ToRun
     from_card: ModuleRequest
