@@ -210,6 +210,7 @@ class _Table:
         counts = {n for n in columns if all(type(row[n]) is int for row in self.rows)}
         singles: list[_Kind] = [(n,) for n in columns]
         products: list[_Kind] = [each for each in combinations(columns, 2) if counts & {*each}]
+        yield self._compare_named(singles, signs)
         yield chain.from_iterable(
             _total(self.add(every, kind), signs, is_named=kind[0] in first) for kind in singles
         )
@@ -219,6 +220,13 @@ class _Table:
             yield from (groups, rows) if signs.adds_named else (rows, groups)
             yield self._follow_whole(kinds, signs, alone)
         yield self._follow_neighbors(singles, signs)
+
+    def _compare_named(self, kinds: list[_Kind], signs: Signs) -> Iterator[Candidate]:
+        """Yield how the two rows compare that are named nearest to a number."""
+        is_other = signs.is_percent or signs.adds_named or signs.averages or self.is_turned
+        pair = [] if is_other else _list_named(self.row_keys, signs.names)[:2]
+        for kind in kinds if len(pair) == 2 else ():
+            yield from _compare_all([self.add([row], kind) for row in pair], signs)
 
     def _follow_rows(
         self, named: list[int], kinds: list[_Kind], signs: Signs, alone: Sequence[Term]

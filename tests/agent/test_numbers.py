@@ -209,6 +209,18 @@ def test_a_number_is_derived_from_a_list_a_matrix_or_a_count(
     assert trace(answer, result)[number] == formula
 
 
+TOWNS = (
+    "        n    total      mean  score\nCusco  70   575.0   8.21  61.9\n"
+    "Lagos  81  1971.0  24.33  63.2\nOslo   52  1102.0  21.19  62.4\n"
+    "Perth  66   842.0  12.76  60.8\nQuito  64   517.0   8.08  61.0"
+)
+
+
+def test_the_two_rows_that_are_named_are_compared_first() -> None:
+    assert trace("Cusco has 1.11 times as much as Quito.", TOWNS)["1.11"] == "575 / 517"
+    assert trace("Cusco has 1.19 times as much as Quito.", TOWNS)["1.19"] == "?"
+
+
 def test_a_number_in_a_table_is_derived_by_the_head_of_its_column() -> None:
     answer = "| shop | sold per head |\n|---|---|\n| Mill | 282 |"
     assert trace(answer, SHOP)["282"] == "1,126 / 4"
