@@ -162,6 +162,15 @@ def test_ordinary_text_reads_as_it_is():
     assert visible(text) == text
 
 
+@given(
+    st.text(
+        st.sampled_from("aé日🐧\n\t\u00a0\u200b\u202e\ufe0f\u3164") | st.characters(), max_size=20
+    )
+)
+def test_a_text_reads_as_its_characters_do_one_by_one(text: str):
+    assert visible(text) == "".join(map(visible, text))
+
+
 HOSTILE = "a\x1b[31m\u202e\n\t b"
 
 

@@ -20,6 +20,7 @@ from ipyagent.schema import (
     ApprovalRequested,
     Event,
     Run,
+    ToolEdited,
     ToolFinished,
     ToolRunning,
     ToolStatus,
@@ -161,8 +162,13 @@ def test_an_edited_one_is_asked_about_again_and_cannot_change_what_another_has_s
     lab, monkeypatch, tmp_path
 ):
     edited = replace(YES, arguments={"path": "a.txt", "content": "other"})
-    decide = [(1, edited), (0, YES)]
-    run = review(lab, monkeypatch, write("a.txt"), write("b.txt"), decide=decide)
+
+    def heard(event: Event) -> None:
+        if isinstance(event, ToolEdited):
+            lab.environment.approvals.decide(lab.watcher.asked[0].id, YES)
+
+    monkeypatch.setattr(Reviewer, "decide", staticmethod(lambda asked: [(1, edited)]))
+    run = lab.run([{"calls": [write("a.txt"), write("b.txt")]}, "Done."], heard=heard)
     assert len(lab.watcher.asked) == 3
     assert lab.watcher.asked[2].subject.proposed == {"path": "b.txt", "content": "new"}
     # What the edited one has shown is not what it would do now.

@@ -84,7 +84,7 @@ def test_a_variable_opens_by_its_name_and_a_follow_up_completes_it(
     expect(card.locator(".ipyagent-head")).to_contain_text("11")
     expect(card.locator(".ia-tool[open]")).to_have_count(0)
     book.shot("variable-opened")
-    card.locator(".ia-chip .ia-name").press("Enter")
+    card.locator(".ia-chip .ia-name").click()
     expect(card.locator(".ipyagent-head")).to_have_count(0)
     line = card.locator("[data-ipyagent=follow-up]")
     line.press_sequentially("Double @sal")

@@ -41,7 +41,7 @@ def after(prompt: str, output: str, *, is_error: bool = False) -> ExplorerReply:
 
 def test_it_imports_neither_pandas_nor_litellm() -> None:
     code = (
-        "import sys; from ipyagent import explorer; from ipyagent.schema.results import *;"
+        "import sys; from ipyagent import explorer; from ipyagent.schema.tables import *;"
         "explorer.reply([], WorkspaceFacts(), []);"
         "print({'pandas', 'polars', 'litellm', 'IPython'} & set(sys.modules))"
     )

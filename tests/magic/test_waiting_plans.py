@@ -77,7 +77,7 @@ class Place:
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.setenv("IPYAGENT_CHAT__PERSIST", "false")
     # As if the kernel had been started with these directories.
-    monkeypatch.setattr("ipyagent.magic.notebook.start_environ", lambda: dict(os.environ))
+    monkeypatch.setattr("ipyagent.magic.notebook_settings.start_environ", lambda: dict(os.environ))
     shell = SimpleNamespace(
         user_ns={}, user_ns_hidden={}, meta={}, displayhook=SimpleNamespace(prompt_count=1)
     )

@@ -192,7 +192,7 @@ def notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernels:
     """Return a function that opens the agent's notebook of a kernel, by the notebook's name."""
 
     # As if the kernels had been started with these directories.
-    monkeypatch.setattr("ipyagent.magic.notebook.start_environ", lambda: dict(os.environ))
+    monkeypatch.setattr("ipyagent.magic.notebook_settings.start_environ", lambda: dict(os.environ))
 
     @contextmanager
     def kernel_of(name: str) -> Iterator[Notebook]:

@@ -286,6 +286,28 @@ def test_a_step_of_a_long_run_costs_no_more_than_one_of_a_short_run():
     assert feed.totals.cost_usd == 150
 
 
+def test_a_page_that_asks_again_is_sent_what_was_drawn_until_something_comes():
+    feed, sent = Feed(Approvals(), lambda: None), list[Any]()
+    state = take_step(feed, s.advance(None, BEGUN), 2)
+
+    def ask_again() -> s.RunState:
+        feed.on_message({"type": "resync"}, sent.append)
+        return state
+
+    def draw() -> s.RunState:
+        assert feed.transcript.run_id == RUN_ID
+        return state
+
+    (asked, _), (drawn, _) = map(count_lines, (ask_again, draw))
+    assert asked < drawn
+    feed.replace(state.run.model_copy(update={"notes": ("Taken back.",)}))
+    ask_again()
+    before, after = sent
+    assert before["seq"] == after["seq"] - 1
+    assert "Taken back." in json.dumps(after["set"])
+    assert "Taken back." not in json.dumps(before["set"])
+
+
 def test_the_sums_of_another_run_begin_anew():
     feed = Feed(Approvals(), lambda: None)
     state = take_step(feed, take_step(feed, s.advance(None, BEGUN), 2), 3)

@@ -57,10 +57,13 @@ export function dress(root: DocumentFragment, number: number): void {
   select('details[open]').forEach(fold => (fold.dataset.open = ''));
 }
 
-/** Make the name of a variable a button, in a line that has another action. */
+/** Make the name of a variable a button; within a line that is one, for the mouse alone. */
 function nameVariable(name: HTMLElement): void {
-  Object.assign(name, { role: 'button', tabIndex: 0, title: `Show ${name.textContent}` });
-  name.dataset.lmSuppressShortcuts = 'true';
+  name.title = `Show ${name.textContent}`;
+  if (name.closest('summary') === null) {
+    Object.assign(name, { role: 'button', tabIndex: 0 });
+    name.dataset.lmSuppressShortcuts = 'true';
+  }
 }
 
 function dressCard(card: HTMLElement): void {

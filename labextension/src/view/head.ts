@@ -25,9 +25,9 @@ export class Head {
 
 /** Open a variable whose name was pressed, or close it; return whether it was a name. */
 export function openVariable(target: Element): boolean {
-  const name = target.closest<HTMLElement>('.ia-name[role=button]');
+  const name = target.closest<HTMLElement>('.ia-name[title]');
   const line = name?.closest('summary, li, div') ?? null;
-  if (name === null || line === null) {
+  if (host.describe === null || name === null || line === null) {
     return false;
   }
   const fold = line.parentElement instanceof HTMLDetailsElement ? line.parentElement : null;

@@ -94,12 +94,14 @@ MAX_ARGUMENT = 200
 
 
 class PlanStep(ForeignModel):
-    """One call of a plan that the user approves as a whole."""
+    """One call of a plan that the user approves as a whole.
+
+    `code` is what it would run, where its arguments only name that.
+    """
 
     call: ToolCall
     note: Text = ""
     code: Text = Field(default="", exclude_if=not_)
-    """The code that the call would run, where its arguments only name that."""
 
     _convert = compat.convert_plan_step
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError
 
-from ipyagent.errors import AgentError, PathValidationError
+from ipyagent.errors import PathValidationError
 from ipyagent.json_types import parse_json
 from ipyagent.plaintext import human_size, join_some, spell
 from ipyagent.schema import Note, Question, Todo, TodoStatus, ToolResult
@@ -46,14 +46,6 @@ def note_tools(
         tool(where=Where.THREAD, reaches_out=True, refuse_controls=True)(notes.record_note),
         tool(where=Where.THREAD, source=lambda **_: NOTES_PATH)(notes.recall_notes),
     ]
-
-
-def has_notes(workspace: Workspace) -> bool:
-    """Return whether a workspace has notes, as far as that can be seen."""
-    try:
-        return workspace.stat(NOTES_PATH) is not None
-    except AgentError:  # a file stands where the folder should be
-        return False
 
 
 class NoteTools:

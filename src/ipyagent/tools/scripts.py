@@ -223,11 +223,8 @@ class ScriptRunner:
         self._sandbox = sandbox
         self._save = save
         self._timeout, self._max_timeout = timeout, max_timeout
-        self._previewed_digests: dict[str, str] = {}
-
-    def forget_previews(self) -> None:
-        """Forget what was previewed: a run begins."""
-        self._previewed_digests.clear()
+        self.previewed_digests: dict[str, str] = {}
+        """The digests of the scripts that were previewed in this run."""
 
     def as_tool(self) -> Tool:
         """Return `python_script`."""
@@ -267,7 +264,7 @@ class ScriptRunner:
 
     async def _run_script(self, file_id: str, most: float) -> ToolResult:
         script = await asyncio.to_thread(
-            self._scripts.begin_run, file_id, self._previewed_digests.get(file_id)
+            self._scripts.begin_run, file_id, self.previewed_digests.get(file_id)
         )
         ran = await self._sandbox.run(
             [sys.executable, script.file_path],
@@ -286,7 +283,7 @@ class ScriptRunner:
             return Preview(kind="arguments", text=f"{action} {file_id or 'the scripts'}")
         if content is None:
             content = self._scripts.get(file_id or "").content
-            self._previewed_digests[file_id or ""] = digest_text(content)
+            self.previewed_digests[file_id or ""] = digest_text(content)
         return Preview(kind="code", language="python", text=content)
 
     def _check_call(

@@ -78,6 +78,13 @@ class Folder:
         except OSError as error:
             raise self._path_error(error, path) from None
 
+    def has(self, path: str) -> bool:
+        """Return whether something is there, as far as that can be seen."""
+        try:
+            return self.stat(path) is not None
+        except AgentError:  # a file stands where a folder should be
+            return False
+
     def readable_path(self, path: str) -> str:
         """Return the path from the root; raises AgentError if it must not be read."""
         return self._check_readable(self.relative_path(path))

@@ -45,7 +45,7 @@ from ipyagent.telemetry.eventlog import EventLog
 from ipyagent.tools.base import Tool, Toolbox
 from ipyagent.tools.file_change import decode_utf8
 from ipyagent.tools.notebook_tools import NotebookTools
-from ipyagent.tools.notes import has_notes
+from ipyagent.tools.notes import NOTES_PATH
 from ipyagent.tools.rehearsed import RehearsalContext
 from ipyagent.tools.result_conversion import OutputStore
 from ipyagent.tools.workspace import Workspace
@@ -253,7 +253,7 @@ class RunTask:
             prompt=self.prompt,
             page_is_open=self.environment.page_is_open,
             model_is_small=self.size.is_small,
-            has_notes=has_notes(self.environment.workspace),
+            has_notes=self.environment.workspace.has(NOTES_PATH),
         )
 
     def _create_redactor(self) -> Redactor:

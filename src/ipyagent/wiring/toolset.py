@@ -167,7 +167,7 @@ class _BuiltInTools:
         """Forget what the last run previewed: nobody approved that for another one."""
         self._previews.clear()
         if self._scripts is not None:
-            self._scripts.forget_previews()
+            self._scripts.previewed_digests.clear()
 
     def _read_sources(self) -> tuple[str, ...]:
         """Return the sources that the model has read."""

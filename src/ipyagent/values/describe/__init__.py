@@ -351,7 +351,7 @@ def secret_strings(variables: Mapping[str, object]) -> frozenset[str]:
 
 
 def _walk(variables: Mapping[str, object]) -> Iterator[str]:
-    waiting = deque[_Visit](_list_members(Secrecy.NONE, variables, _DEPTH))
+    waiting = deque[_Visit](_list_members(Secrecy.NONE, variables.items(), _DEPTH))
     seen: set[int] = set()
     kinds: dict[int, tuple[bool, bool]] = {}
     for _ in range(_MOST_VISITS):
@@ -380,14 +380,14 @@ def _list_items(secret: Secrecy, value: Any, depth: int) -> Iterator[_Visit]:
                 yield secret, each, depth - 1
         return
     members: Mapping[Any, object] = value if type(value) is dict else own_attributes(value)
-    yield from _list_members(secret, members, depth - 1, _INSPECTED)
+    yield from _list_members(secret, islice(members.items(), _INSPECTED), depth - 1)
 
 
 def _list_members(
-    secret: Secrecy, members: Mapping[Any, object], depth: int, most: int | None = None
+    secret: Secrecy, members: Iterable[tuple[object, object]], depth: int
 ) -> Iterator[_Visit]:
     """Yield what has a name and may be or hold a secret."""
-    for key, each in islice(members.items(), most):
+    for key, each in members:
         if type(each) not in _WORDLESS:
             found = max(secret, key_secrecy(key))
             if found or type(each) is not str:
