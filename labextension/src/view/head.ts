@@ -27,7 +27,7 @@ export class Head {
 export function openVariable(target: Element): boolean {
   const name = target.closest<HTMLElement>('.ia-name[title]');
   const line = name?.closest('summary, li, div') ?? null;
-  if (host.describe === null || name === null || line === null) {
+  if (host.lab === null || name === null || line === null) {
     return false;
   }
   const fold = line.parentElement instanceof HTMLDetailsElement ? line.parentElement : null;
