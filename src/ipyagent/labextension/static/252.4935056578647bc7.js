@@ -218,6 +218,10 @@ p.ia-waiting::after {
   content: ' \xb7 ';
 }
 
+.ia-decision:empty {
+  display: none;
+}
+
 .ia-user-text .ipyagent-button {
   margin-inline-start: 8px;
 }
@@ -413,7 +417,7 @@ textarea.ipyagent-pre {
 }
 
 /* A variable, and what its name opens. */
-.ia-name[role='button'] {
+.ia-name[title] {
   cursor: pointer;
 
   &:hover {
