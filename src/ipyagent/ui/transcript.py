@@ -250,12 +250,16 @@ class SayField(Model):
 
 
 class AnswerNumber(Model):
-    """A number of the answer: where it begins in the text, and where it comes from, in words."""
+    """A number of the answer: where it begins in the text, and where it comes from, in words.
+
+    `call` are the numbers of the step and of the call in it that it comes from, 0 without one.
+    """
 
     start: int
     text: str
     trace: Trace
     title: str
+    call: tuple[int, int] = (0, 0)
 
 
 class Step(Model):
