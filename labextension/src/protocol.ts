@@ -58,7 +58,7 @@ export interface Replies {
   session: Resumed;
 }
 /**
- * What was taken back, or would be, in lines; and what stays, with the reason.
+ * Lines on what was taken back, or would be; and on what stays, with the reason.
  */
 export interface Undone {
   restored: string[];

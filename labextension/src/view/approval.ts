@@ -26,6 +26,8 @@ export class FormPart implements Part<Asked> {
   private editor: Editor | null = null;
   /** Stands at the code, where that has a caption; else with the other buttons. */
   private pencil: HTMLElement | null = null;
+  /** Keys of the notebook do nothing in it, and those of buttons work. */
+  private atCode = keep(h('span', { 'data-lm-suppress-shortcuts': 'true' }));
 
   /** `run` runs what was approved, where that can be. */
   constructor(
@@ -62,9 +64,9 @@ export class FormPart implements Part<Asked> {
       return [form];
     });
     const caption = shown?.body.querySelector('.ia-caption') ?? null;
-    if (this.pencil !== null && caption !== null && this.pencil.parentNode !== caption) {
-      this.pencil.dataset.lmSuppressShortcuts = 'true';
-      caption.append(keep(this.pencil));
+    if (this.pencil !== null && caption !== null && !caption.contains(this.pencil)) {
+      this.atCode.replaceChildren(this.pencil);
+      caption.append(this.atCode);
     }
     // A question is answered, not approved.
     if (approval !== null && question === null && shown !== null) {
@@ -78,7 +80,7 @@ export class FormPart implements Part<Asked> {
     this.gate?.dispose();
     this.gate = null;
     this.editor?.dispose();
-    this.pencil?.remove();
+    this.atCode.remove();
     this.pencil = null;
   }
 

@@ -14,7 +14,7 @@ export interface TextEditor {
   dispose(): void;
 }
 
-/** What JupyterLab does for a card, by one of the card's elements. */
+/** The services of JupyterLab for a card, by one of the card's elements. */
 export interface Lab {
   /** Inserts cells below the element's; returns null, or why it cannot. */
   insertCells(from: Element, sources: readonly CellSource[]): string | null;

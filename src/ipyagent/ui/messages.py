@@ -465,7 +465,7 @@ class Ask(Model):
 
 
 class Undone(Model):
-    """What was taken back, or would be, in lines; and what stays, with the reason."""
+    """Lines on what was taken back, or would be; and on what stays, with the reason."""
 
     restored: tuple[str, ...]
     skipped: tuple[str, ...]
