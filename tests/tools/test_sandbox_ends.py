@@ -251,7 +251,7 @@ async def test_a_keeper_that_is_stopped_does_its_work_all_the_same(
         monkeypatch.setattr(processes, "_STOP_SECONDS", 0.5)
         monkeypatch.setattr(processes.signal, "SIGCONT", 0)
     mark = f"1{time.monotonic_ns()}"
-    ran = await place_in(tmp_path).shell(f"kill -STOP $PPID; exec sleep {mark}", limit=0.3)
+    ran = await place_in(tmp_path).shell(f"kill -STOP $PPID; exec sleep {mark}", limit=2)
     assert ran.outcome.stop_reason == ("stuck" if naive else "time")
     await until(lambda: not alive(mark))
 
