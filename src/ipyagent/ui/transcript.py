@@ -252,14 +252,15 @@ class SayField(Model):
 class AnswerNumber(Model):
     """A number of the answer: where it begins in the text, and where it comes from, in words.
 
-    `call` are the numbers of the step and of the call in it that it comes from, 0 without one.
+    `step` and `call` are the numbers of the call that it comes from, 0 without one.
     """
 
     start: int
     text: str
     trace: Trace
     title: str
-    call: tuple[int, int] = (0, 0)
+    step: int = 0
+    call: int = 0
 
 
 class Step(Model):

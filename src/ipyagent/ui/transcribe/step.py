@@ -129,17 +129,19 @@ def transcribe_numbers(run: schema.Run, index: int) -> tuple[transcript.AnswerNu
         step, execution = calls[number.source]
         return step.number, step.executions.index(execution) + 1
 
-    return tuple(
-        transcript.AnswerNumber(
-            start=each.start - begin,
-            text=each.text,
-            trace=each.trace,
-            title=say_source(each),
-            call=find_call(each),
+    def transcribe_number(number: TracedNumber) -> transcript.AnswerNumber:
+        step, call = find_call(number)
+        return transcript.AnswerNumber(
+            start=number.start - begin,
+            text=number.text,
+            trace=number.trace,
+            title=say_source(number),
+            step=step,
+            call=call,
         )
-        for each in run.numbers
-        if each.start >= begin and not run.value_text
-    )
+
+    found = (each for each in run.numbers if each.start >= begin and not run.value_text)
+    return tuple(map(transcribe_number, found))
 
 
 def _fence(code: str) -> str:
