@@ -18,15 +18,13 @@ class PageBlocks:
     def __init__(self) -> None:
         self.blocks: dict[str, Any] = {}
         self.order: dict[str, list[str]] = {}
-        self.run_id = ""
         self.seq: int | None = None
 
     def receive(self, message: Mapping[str, Any]) -> None:
         """Take in a snapshot, or the changes that come next; others are a mistake."""
         match message:
-            case {"type": "snapshot", "seq": seq, "run_id": run_id}:
-                self.seq, self.run_id = seq, run_id
-                self.blocks, self.order = {}, {}
+            case {"type": "snapshot", "seq": seq}:
+                self.seq, self.blocks, self.order = seq, {}, {}
                 self._set(message)
             case {"type": "changes", "seq": seq}:
                 assert self.seq is None or seq == self.seq + 1

@@ -131,6 +131,7 @@ export interface Drawn {
  */
 export interface Asked {
   type: 'asked';
+  run_id: string;
   approval: Approval | null;
   is_plan: boolean;
   question: Question | null;
@@ -303,7 +304,6 @@ export interface Snapshot {
   };
   type: 'snapshot';
   seq: number;
-  run_id: string;
   gone: Gone;
 }
 /**

@@ -61,7 +61,7 @@ def test_the_gate_alone_lets_no_hostile_html_through(site: Site, page: Page) -> 
     order = {"": ["r"], "r": [key for key in blocks if key.count("/") == 1]}
     order["r/x"] = [key for key in blocks if key.count("/") == 2]
     drawn = [{"key": key, "html": html, "more": "", "own": None} for key, html in blocks.items()]
-    whole = {"type": "snapshot", "seq": 0, "run_id": "", "set": drawn, "order": order, "gone": {}}
+    whole = {"type": "snapshot", "seq": 0, "set": drawn, "order": order, "gone": {}}
     page.evaluate("m => receive(m)", whole)
     open_all(page)
     settle(page)

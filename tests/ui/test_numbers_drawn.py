@@ -82,6 +82,7 @@ def test_a_number_of_the_prompt_or_of_an_earlier_turn_says_so() -> None:
         "in a prompt, or in what was sent with it",
         "in an earlier result, line 7",
     ]
+    assert "ia-at-" not in run_html(drawn)
 
 
 def test_a_number_names_its_call_among_those_of_a_step_also_if_it_is_derived() -> None:
@@ -98,6 +99,8 @@ def test_a_number_names_its_call_among_those_of_a_step_also_if_it_is_derived() -
         "= 200 + 300 (run_python, step 1, call 1, line 1)",
         "run_python, step 1, call 2, line 1: c2: 600",
     ]
+    shown = BeautifulSoup(run_html(drawn), "html.parser").select(".ia-traced")
+    assert [each["class"][-1] for each in shown] == ["ia-at-1-1", "ia-at-1-2"]
 
 
 def test_an_answer_in_two_replies_has_the_numbers_of_the_second_marked() -> None:

@@ -294,3 +294,6 @@ def test_a_call_that_may_change_something_does_not_say_that_it_looks() -> None:
         assert gist.title == f"{verb} known: append"
     asked = s.ToolExecution(call=code, question=s.Question(text="Who looks at it?"))
     assert find_gist(asked, "Who looks at it?").title == "Who looks at it?"
+    said = call("c1", "run_python", {"code": "# looks at known\nknown.append(3)"})
+    its_own = s.ToolExecution(call=said, sensitive=True)
+    assert find_gist(its_own, "").title == "looks at known"

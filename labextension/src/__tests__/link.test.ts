@@ -86,7 +86,7 @@ class FarKernel {
   }
 }
 
-const RUN_ID = asking('c2').run_id;
+const RUN_ID = 'run-1';
 const overview = (live: boolean): Overview => ({
   model: '',
   runs: [{ id: RUN_ID, live, cell_id: 'cell' } as Overview['runs'][number]],

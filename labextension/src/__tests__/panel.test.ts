@@ -56,7 +56,11 @@ const asking = (approvalId: string, changes: Partial<PendingApproval> = {}): Pen
   cell_id: 'cell-2',
   about: 'run_python',
   html: callHtml('x = 1'),
-  asked: askAbout('run_python', { code: 'x = 1' }, { approval: { ...APPROVAL, id: approvalId } }),
+  asked: askAbout(
+    'run_python',
+    { code: 'x = 1' },
+    { run_id: changes.run_id ?? 'r2', approval: { ...APPROVAL, id: approvalId } }
+  ),
   change: '',
   proposal: null,
   ...changes
@@ -172,7 +176,7 @@ describe('what waits', () => {
     expect(find('tool').textContent).toContain('run_python');
     expect(view.element.textContent).toContain('its cell is gone');
     expect(all('jump')).toHaveLength(0);
-    expect(find('tool').querySelector('[data-run="r2"] [data-approval="a1"]')).not.toBeNull();
+    expect(find('tool').querySelector('[data-run="r2"][data-approval="a1"]')).not.toBeNull();
     reason().value = 'go';
     find('approve').click();
     const answer = { decision: 'approve', reason: 'go' };

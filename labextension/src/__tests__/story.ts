@@ -109,7 +109,8 @@ export function request(changes: Partial<CallRequest>): CallRequest {
 export function askAbout(name: string, given: object, changes: Partial<Asked> = {}): Asked {
   const call = { id: 'c1', name, note: '', request: request({ arguments: { ...given } }) };
   const none = { is_plan: false, question: null, late: null };
-  return { type: 'asked', approval: APPROVAL, ...none, calls: [call], ...changes };
+  const about = { run_id: 'run-1', approval: APPROVAL, calls: [call] };
+  return { type: 'asked', ...about, ...none, ...changes };
 }
 
 /** A call as the kernel draws it, with this code. */

@@ -5,18 +5,18 @@ import { keepHtml } from '../view/sanitize';
 
 const call = (name: string): string =>
   `<details class="ia-tool"><summary class="ia-line">${name}</summary></details>`;
-const number = (kind: string, title: string): string =>
-  `<span class="ia-traced ia-${kind}" title="${title}">7</span>`;
+const number = (kinds: string, title: string): string =>
+  `<span class="ia-traced ${kinds}" title="${title}">7</span>`;
 
 const HTML = `<div class="ipyagent-card ia-done">
 <details class="ia-steps"><summary class="ia-line">Looked 3 times</summary>
 <div class="ia-step">${call('one')}${call('two')}</div><div class="ia-step">${call('three')}</div>
 </details>
 <div class="ia-answer"><div class="ia-markdown"><p>
-${number('found', 'run_python, step 1, call 2, line 3: it is 7')}
-${number('derived', '= 9 - 2 (run_python, step 2, line 1)')}
-${number('not-found', 'in no result')}
-${number('found', 'in a prompt, or in what was sent with it')}
+${number('ia-found ia-at-1-2', 'run_python, step 1, call 2, line 3: it is 7')}
+${number('ia-derived ia-at-2-1', '= 9 - 2 (run_python, step 2, line 1)')}
+${number('ia-not-found', 'in no result, step 1, line 1')}
+${number('ia-found', 'in a prompt, or in what was sent with it')}
 </p></div></div></div>`;
 
 const scrolled = vi.fn();

@@ -5,6 +5,8 @@ import { host, type Lab } from '../view/host';
 import { labWith } from './story';
 import { UndoView } from '../view/undo';
 
+type Report = Awaited<ReturnType<Lab['undo']>>;
+
 let asked: { runId: string; isDry: boolean }[];
 let view: UndoView;
 
@@ -13,7 +15,7 @@ function draw(isRedo = false): void {
   document.body.replaceChildren(view.element);
 }
 
-function answer(report: unknown): void {
+function answer(report: Report | Promise<Report>): void {
   const undo: Lab['undo'] = (_, runId, isDry) => {
     asked.push({ runId, isDry });
     return Promise.resolve(report);
@@ -66,7 +68,7 @@ describe('a run that can be taken back', () => {
 
   it('says that it waits while the kernel runs something else', async () => {
     vi.useFakeTimers();
-    let free: (report: unknown) => void = vi.fn();
+    let free: (report: Report) => void = vi.fn();
     answer(new Promise(resolve => (free = resolve)));
     view.element.querySelector<HTMLElement>('[data-ipyagent=undo]')?.click();
     await vi.advanceTimersByTimeAsync(1_000);

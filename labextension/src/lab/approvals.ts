@@ -66,7 +66,7 @@ export function describeWithPrompt(waiting: Waiting): string {
 
 /** Return a selector of the forms that ask for an approval. */
 function formOf({ run_id, approval_id }: PendingApproval): string {
-  return `[data-run="${CSS.escape(run_id)}"] [data-approval="${CSS.escape(approval_id)}"]`;
+  return `[data-run="${CSS.escape(run_id)}"][data-approval="${CSS.escape(approval_id)}"]`;
 }
 
 /** Select the cell that asks, and scroll to its card; without a cell, show the side panel. */

@@ -164,15 +164,13 @@ class DrawnProposal {
     const changed = nameChange(this.panel, side === 'changed' ? cell_id : '', source);
     const step = listSteps(link).find(each => each.startsWith(`${approval.run_id} `)) ?? '';
     const own = panel.context.path;
-    const view = new ProposalView(
+    return new ProposalView(
       approval,
       proposal,
       (path ?? own) === own ? null : own,
       answer => link.decide(approval, answer),
       kind === 'code' ? () => toRun.add(changed, step) : null
     );
-    view.element.dataset.run = approval.run_id;
-    return view;
   }
 
   private insert({ element }: ProposalView, cell: Cell, side: CellPlace['side']): void {

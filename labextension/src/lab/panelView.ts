@@ -86,7 +86,7 @@ export class PanelView {
     const shown = set.filter(({ key }) => isReachable || !key.startsWith('asked'));
     const forms = overview !== null && isReachable ? this.listWhole(overview) : [];
     this.whole = new Map(forms.map(each => [`asked/${approvalKey(each)}/form`, each]));
-    const snapshot = { type: 'snapshot' as const, run_id: '', set: shown, order: { ...order } };
+    const snapshot = { type: 'snapshot' as const, set: shown, order: { ...order } };
     this.whole.forEach(({ html, asked }, form) => {
       const row = form.replace(/\/form$/, '');
       snapshot.set.push(draw(`${row}/call`, html), draw(form, '<div></div>', asked));
@@ -105,7 +105,10 @@ export class PanelView {
     const rows = { row: () => new RowPart(this.actions, id => this.cells.has(id)) };
     return {
       ...rows,
-      asked: key => new PanelForm(this.actions, this.whole.get(key)),
+      asked: key => {
+        const approval = this.whole.get(key);
+        return new FormPart((_, answer) => approval && this.actions.decide(approval, answer));
+      },
       head: () => new HeadPart(),
       search: () => new SearchPart(this.actions, new Card(NO_RUN, rows))
     };
@@ -148,21 +151,6 @@ export function countWaiting({ approvals, waiting }: Overview): number {
 
 function draw(key: string, html: string, own: Asked | null = null): Drawn {
   return { key, html, more: '', own };
-}
-
-/** The form of an approval whose cell is gone, or of a plan that no cell asks about. */
-class PanelForm extends FormPart {
-  constructor(
-    actions: PanelActions,
-    private approval: PendingApproval | undefined
-  ) {
-    super((_, answer) => approval && actions.decide(approval, answer));
-  }
-
-  update(asked: Asked, block: HTMLElement): void {
-    block.dataset.run = this.approval?.run_id;
-    super.update(asked, block);
-  }
 }
 
 /** The buttons of a row; one that leads to a cell only while that is there. */
@@ -242,7 +230,7 @@ class SearchPart implements Part<unknown> {
     const { value } = this.input;
     const blocks = value.trim() === '' ? NOTHING : await this.actions.find(value.trim());
     if (value === this.input.value) {
-      this.found.update({ type: 'snapshot', run_id: '', ...blocks });
+      this.found.update({ type: 'snapshot', ...blocks });
     }
   }
 }

@@ -40,7 +40,7 @@ export class FormPart implements Part<Asked> {
   /** Ask; `about` describes it for screen readers. A gate watches what is `shown`, if anything. */
   update(asked: Asked, block: HTMLElement, shown = callIn(block), about = nameOf(asked)): void {
     place(this.element, block);
-    const { approval, question, late, calls } = asked;
+    const { run_id, approval, question, late, calls } = asked;
     this.late.showIf(late, lateNote);
     this.form.show(approval, () => {
       this.closeEditor();
@@ -49,7 +49,8 @@ export class FormPart implements Part<Asked> {
       if (approval === null) {
         return [];
       }
-      this.element.dataset.approval = approval.id; // other parts of the page find the form by it
+      // Other parts of the page find the form by these.
+      Object.assign(this.element.dataset, { run: run_id, approval: approval.id });
       const send: Decide = answer => {
         this.pencil?.toggleAttribute('disabled', true);
         this.decide(approval.id, answer);

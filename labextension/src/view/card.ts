@@ -29,7 +29,6 @@ export class Card implements RunView {
   readonly element = h('div', { class: 'ipyagent-live' });
 
   private blocks = new Map<string, Block>();
-  private runId = '';
   private unsubscribe: (() => void) | undefined;
 
   constructor(
@@ -42,19 +41,17 @@ export class Card implements RunView {
   }
 
   /** Draw the blocks of a message; those that a snapshot does not have go. */
-  update(message: Changes | (Blocks & { type: 'snapshot'; run_id: string })): void {
+  update(message: Changes | (Blocks & { type: 'snapshot' })): void {
     const { set, order } = message;
     set.forEach(drawn => this.set(drawn));
     Object.entries(order).forEach(([parent, keys]) => this.arrange(parent, keys));
     if (message.type === 'snapshot') {
-      this.runId = message.run_id;
       const keys = new Set(set.map(({ key }) => key));
       [...this.blocks.keys()].filter(key => !keys.has(key)).forEach(key => this.drop(key));
     } else {
       message.more.forEach(({ key, text }) => this.append(key, text));
       message.drop.forEach(key => this.drop(key));
     }
-    this.blocks.get('r')?.element.setAttribute('data-run', this.runId);
     // A form watches the block around it.
     set.forEach(({ key }) => [key, `${key}/a`].forEach(each => this.addOwn(each)));
     set.forEach(({ key }) => typeset(this.blocks.get(key)?.element ?? this.element));

@@ -7,7 +7,7 @@ import { staysSet } from './formulas';
 const kept = new WeakSet<Node>();
 
 /** Attributes that only the page gives to elements of the kernel. */
-const OWN = new Set(['data-run', 'data-unfolded', 'id', 'tabindex']);
+const OWN = new Set(['data-unfolded', 'id', 'tabindex']);
 
 /** The elements in which a text goes on. */
 const LAST = ':is(p, li, h1, h2, h3, h4, h5, h6, td, pre > code)';

@@ -34,7 +34,7 @@ const CARD: Allowed = {
 const TEXT: Allowed = {
   tags: new Set(TAGS),
   attributes: new Set(ATTRIBUTES),
-  classes: /^(?:ia-(?:formula|traced|found|derived|not-found)|language-[\w+#-]+)$/
+  classes: /^(?:ia-(?:formula|traced|found|derived|not-found|at-\d+-\d+)|language-[\w+#-]+)$/
 };
 
 /** The parts of a card that hold texts. */

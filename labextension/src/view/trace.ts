@@ -1,12 +1,12 @@
-/** Numbers of an answer lead to the calls whose results they come from, by their titles. */
+/** Numbers of an answer lead to the calls whose results they come from, by their classes. */
 import { openVariable } from './head';
 
-const PLACE = /, step (\d+)(?:, call (\d+))?, line \d+/;
+const PLACE = /(?:^| )ia-at-(\d+)-(\d+)(?!\S)/;
 
 /** Make a number a link, if it comes from a call. */
 export function linkNumber(number: HTMLElement): void {
   number.tabIndex = 0;
-  if (PLACE.test(number.title)) {
+  if (PLACE.test(number.className)) {
     number.role = 'link';
     number.dataset.lmSuppressShortcuts = 'true';
   }
@@ -35,7 +35,7 @@ export function serveLinks(root: HTMLElement): void {
 /** Go to the call of a number; return whether there is one. */
 function follow(target: Element): boolean {
   const number = target.closest<HTMLElement>('.ia-traced[role=link]');
-  const [, step, nth = '1'] = PLACE.exec(number?.title ?? '') ?? [];
+  const [, step, nth] = PLACE.exec(number?.className ?? '') ?? [];
   const calls = number
     ?.closest('.ipyagent-card')
     ?.querySelectorAll<HTMLElement>(`.ia-step[aria-label="Step ${step}"] .ia-tool`);

@@ -257,7 +257,7 @@ class Feed:
         if changes is not None:
             self._seq += 1
             if followers:
-                message = changes if is_same else self._blocks.snapshot(self._seq, drawn)
+                message = changes if is_same else self._blocks.snapshot(self._seq)
                 data = message.to_dict()
                 for send in followers:
                     send(data)
@@ -267,4 +267,4 @@ class Feed:
             # The page that asked has it in the snapshot.
             self._send_changes([each for each in self.followers if each != reply])
             left = max(0.0, self._retry_at - time.monotonic()) if self._retry else None
-            reply(self._blocks.snapshot(self._seq, self._shown, left).to_dict())
+            reply(self._blocks.snapshot(self._seq, left).to_dict())

@@ -68,6 +68,7 @@ class LiveBlocks:
     """
 
     def __init__(self) -> None:
+        self._run_id = ""
         self._settled: tuple[transcript.Step, ...] = ()
         self._kept: dict[str, Block] = {}
         """The blocks of settled steps."""
@@ -95,16 +96,13 @@ class LiveBlocks:
         has_changed = changes.set or changes.more or changes.drop or moved
         return changes if has_changed else None
 
-    def snapshot(
-        self, seq: int, drawn: transcript.Transcript | None, left: float | None = None
-    ) -> messages.Snapshot:
-        """Return all blocks; `drawn` is the run, `left` the seconds until the next try."""
+    def snapshot(self, seq: int, left: float | None = None) -> messages.Snapshot:
+        """Return all blocks; `left` are the seconds until the next try."""
         blocks = [*(self._kept | self._blocks).values()]
         if left is not None:
             blocks = [_with_time_left(each, left) for each in blocks]
         return messages.Snapshot(
             seq=seq,
-            run_id=drawn.run_id if drawn else "",
             set=tuple(map(_message, blocks)),
             order=self._kept_order | self._order,
             gone=GONE,
@@ -142,6 +140,7 @@ class LiveBlocks:
 
     def _draw(self, drawn: transcript.Transcript, start: int, *, is_over: bool) -> dict[str, Block]:
         """Return the blocks by their keys, with what only a page adds to them."""
+        self._run_id = drawn.run_id
         listed = list_blocks(drawn, self._draw_step, start, self._keep_part)
         blocks = {each.key: each for each in listed}
         plan, unsent = drawn.plan, blocks.get("r/u")
@@ -151,7 +150,7 @@ class LiveBlocks:
             blocks["r/h"] = blocks["r/h"]._replace(own=progress)
         if plan and (plan.approval or plan.late):
             html = '<div class="ia-form"></div>'
-            blocks["r/p/a"] = Block("r/p/a", "r/p", html, own=asked_plan(plan))
+            blocks["r/p/a"] = Block("r/p/a", "r/p", html, own=asked_plan(plan, drawn.run_id))
         if drawn.say:
             if unsent:
                 blocks["r/u"] = unsent._replace(own=messages.Unsent(texts=drawn.unsent))
@@ -192,7 +191,7 @@ class LiveBlocks:
             if call := calls.get(block.key):
                 source = source_of(call)
                 own = messages.Source(text=source) if source else None
-                blocks += block._replace(own=own), *_beside_call(block.key, call)
+                blocks += block._replace(own=own), *_beside_call(block.key, call, self._run_id)
             elif step.waiting and step.waiting.seconds and block.key == f"{key}/w":
                 seconds = step.waiting.seconds
                 blocks.append(block._replace(own=messages.Countdown(seconds=seconds)))
@@ -234,19 +233,21 @@ def _message(block: Block) -> messages.Drawn:
     return messages.Drawn(key=key, html=html, more=more, own=own)
 
 
-def _beside_call(key: str, call: transcript.Call) -> Iterator[Block]:
+def _beside_call(key: str, call: transcript.Call, run_id: str) -> Iterator[Block]:
     """Yield the form of a call that waits, or that it came too late; and the end of its output."""
     if call.approval or call.late:
         parent = key if call.approval else key.rpartition("/")[0]
-        yield Block(f"{key}/a", parent, '<div class="ia-form"></div>', own=asked_call(call))
+        own = asked_call(call, run_id)
+        yield Block(f"{key}/a", parent, '<div class="ia-form"></div>', own=own)
     if call.live and call.status is ToolStatus.RUNNING:
         tail = f'<div class="ia-tail">{pre(call.live)}</div>'
         yield Block(f"{key}/l", key.rpartition("/")[0], tail)
 
 
-def asked_call(call: transcript.Call) -> messages.Asked:
+def asked_call(call: transcript.Call, run_id: str) -> messages.Asked:
     """Return what a form about a call needs."""
     return messages.Asked(
+        run_id=run_id,
         approval=call.approval,
         question=call.question,
         late=call.late,
@@ -254,13 +255,15 @@ def asked_call(call: transcript.Call) -> messages.Asked:
     )
 
 
-def asked_plan(plan: transcript.Plan) -> messages.Asked:
+def asked_plan(plan: transcript.Plan, run_id: str) -> messages.Asked:
     """Return what a form about a plan needs; one that no cell asks about runs as it is."""
     calls = (
         messages.AskedCall(id=each.id, name=each.name, note=each.note, request=each.request)
         for each in (plan.steps if plan.approval and plan.approval.id else ())
     )
-    return messages.Asked(approval=plan.approval, is_plan=True, late=plan.late, calls=tuple(calls))
+    return messages.Asked(
+        run_id=run_id, approval=plan.approval, is_plan=True, late=plan.late, calls=tuple(calls)
+    )
 
 
 # A growing Markdown text --------------------------------------------------------------------------

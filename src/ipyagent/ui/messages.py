@@ -59,6 +59,7 @@ class Asked(Model):
     """
 
     type: Literal["asked"] = "asked"
+    run_id: str
     approval: Approval | None
     is_plan: bool = False
     question: Question | None = None
@@ -220,7 +221,6 @@ class Snapshot(Blocks):
 
     type: Literal["snapshot"] = "snapshot"
     seq: int
-    run_id: str
     gone: Gone
 
 

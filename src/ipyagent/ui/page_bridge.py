@@ -287,7 +287,7 @@ def _approvals(feed: Feed) -> Iterator[messages.PendingApproval]:
                 cell_id=feed.cell_id,
                 about=about,
                 html=call_html(call),
-                asked=asked_call(call),
+                asked=asked_call(call, feed.run.id),
                 proposal=call.proposal and _stay_below(call.proposal, feed.run),
                 change=change_html(call) if call.proposal else "",
             )
@@ -324,7 +324,7 @@ def _asked_plan(plan: Plan, run_id: str, cell_id: str | None) -> Iterator[messag
             cell_id=cell_id,
             about="a plan",
             html=plan_html(plan, "waiting"),
-            asked=asked_plan(plan),
+            asked=asked_plan(plan, run_id),
         )
 
 

@@ -319,6 +319,8 @@ def name_numbers(safe: str, numbers: Sequence[AnswerNumber]) -> str:
         number = numbers[int(found[1])]
         tag = "u" if number.trace == "not found" else "span"
         kind = f"ia-traced ia-{number.trace.replace(' ', '-')}"
+        if number.call:  # a class, which all sanitizers leave
+            kind += f" ia-at-{number.step}-{number.call}"
         title = html.escape(reveal_prose(number.title))
         return f'<{tag} class="{kind}" title="{title}" tabindex="0">{found[2]}</{tag}>'
 

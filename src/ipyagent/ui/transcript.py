@@ -250,12 +250,17 @@ class SayField(Model):
 
 
 class AnswerNumber(Model):
-    """A number of the answer: where it begins in the text, and where it comes from, in words."""
+    """A number of the answer: where it begins in the text, and where it comes from, in words.
+
+    `step` and `call` are the numbers of the call that it comes from, 0 without one.
+    """
 
     start: int
     text: str
     trace: Trace
     title: str
+    step: int = 0
+    call: int = 0
 
 
 class Step(Model):

@@ -26,9 +26,8 @@ _OWN = word_set("delegate delete edit find insert inspect list load move query r
 
 def find_gist(execution: schema.ToolExecution, summary: str) -> transcript.Gist:
     """Return the gist of a call; `summary` is its own where that says more than its arguments."""
-    kind, title = _find_kind(execution), summary or _find_title(execution)
-    if kind != "look":  # a method may change what it is called on
-        title = re.sub(r"\Alooks at ", "works on ", title)
+    kind = _find_kind(execution)
+    title = summary or _find_title(execution, looks=kind == "look")
     return transcript.Gist(
         kind=kind,
         title=shorten(title, LINE),
@@ -47,10 +46,10 @@ def _find_kind(execution: schema.ToolExecution) -> transcript.Kind:
     return "change" if is_change else "look"
 
 
-def _find_title(execution: schema.ToolExecution) -> str:
+def _find_title(execution: schema.ToolExecution, *, looks: bool) -> str:
     call, code = execution.call, execution.call.arguments.get("code")
     if isinstance(code, str):
-        return title_code(code)
+        return title_code(code, looks=looks)
     verb, _, noun = reveal(call.name).partition("_")
     if execution.preview and (place := execution.preview.place):
         return f"{verb}s {place}"
@@ -120,13 +119,17 @@ _MAGIC = re.compile(r"(?m)^(\s*)[%!](.*)$")
 _ESCAPE = re.compile(r"""\\(?![\n'"\\])""")
 """Escapes, of which Python would warn if they are unknown."""
 
-_ASIDE = ("makes", "looks at", "imports")
+_LOOKS = "looks at"
+_ASIDE = ("makes", _LOOKS, "imports")
 """Facts that are named only where there is no other."""
 
 
 @lru_cache(maxsize=64)
-def title_code(code: str) -> str:
-    """Return a title for code: the comment that it begins with, else what its names say."""
+def title_code(code: str, *, looks: bool = True) -> str:
+    """Return a title for code: the comment that it begins with, else what its names say.
+
+    Code that not only `looks` works on things: a method may change what it is called on.
+    """
     begin = code[:_LONG].strip()
     comment = takewhile(lambda line: line.startswith("#"), begin.split("\n"))
     lines = (line.strip("#%=*~- \t") for line in comment if not line.startswith("#!"))
@@ -136,7 +139,8 @@ def title_code(code: str) -> str:
     facts = {verb: [*dict.fromkeys(names)] for verb, names in _Code(tree).facts()} if tree else {}
     found = [verb for verb, names in facts.items() if names]
     telling = [verb for verb in found if verb not in _ASIDE][:_NAMED] or found[:1]
-    title = ", ".join(f"{verb} {join_some(facts[verb], _NAMED)}" for verb in telling)
+    said = {} if looks else {_LOOKS: "works on"}
+    title = ", ".join(f"{said.get(v, v)} {join_some(facts[v], _NAMED)}" for v in telling)
     if not title and (magic := _MAGIC.match(begin)):
         return f"runs {magic[2].strip('%! ')}"
     return title or f"runs {plural(code.strip().count(chr(10)) + 1, 'line')}"
@@ -188,7 +192,7 @@ class _Code:
         yield "makes", _name_with(made, "from", [e for e in inputs if e not in own])
         if len({*inputs}) == 1:
             inputs = _name_with(inputs, ":", self._labels() or self._methods())
-        yield "looks at", inputs
+        yield _LOOKS, inputs
         only_imports = all(isinstance(e, ast.Import | ast.ImportFrom) for e in self.tree.body)
         yield "imports", self.imported if only_imports else ()
 

@@ -117,19 +117,31 @@ def transcribe_numbers(run: schema.Run, index: int) -> tuple[transcript.AnswerNu
         return f"{place}: {shorten(text, SUMMARY)}"
 
     def say_place(number: TracedNumber) -> str:
-        """Return the call and the line; the page reads it too, in `trace.ts`."""
+        """Return the call and the line."""
         step, execution = calls[number.source]
-        nth = step.executions.index(execution) + 1
-        call = f", call {nth}" if len(step.executions) > 1 else ""
-        return f"{execution.call.name}, step {step.number}{call}, line {number.line}"
+        nth = f", call {find_call(number)[1]}" if len(step.executions) > 1 else ""
+        return f"{execution.call.name}, step {step.number}{nth}, line {number.line}"
 
-    return tuple(
-        transcript.AnswerNumber(
-            start=each.start - begin, text=each.text, trace=each.trace, title=say_source(each)
+    def find_call(number: TracedNumber) -> tuple[int, int]:
+        """Return the numbers of the step and of the call in it; 0 without one."""
+        if number.trace == "not found" or number.source not in calls:
+            return 0, 0
+        step, execution = calls[number.source]
+        return step.number, step.executions.index(execution) + 1
+
+    def transcribe_number(number: TracedNumber) -> transcript.AnswerNumber:
+        step, call = find_call(number)
+        return transcript.AnswerNumber(
+            start=number.start - begin,
+            text=number.text,
+            trace=number.trace,
+            title=say_source(number),
+            step=step,
+            call=call,
         )
-        for each in run.numbers
-        if each.start >= begin and not run.value_text
-    )
+
+    found = (each for each in run.numbers if each.start >= begin and not run.value_text)
+    return tuple(map(transcribe_number, found))
 
 
 def _fence(code: str) -> str:
