@@ -35,6 +35,7 @@ from ipyagent.schema.tables import table_in
 from ipyagent.syntax import parse
 from ipyagent.values import Variables
 from ipyagent.values.describe import compact_value
+from ipyagent.values.describe.safe_inspect import is_of_library
 
 T = TypeVar("T")
 _Formatted = tuple[JsonDict, JsonDict]
@@ -379,7 +380,7 @@ class _Cell(Recording):
             bundle, metadata = past(value, *args, **kwargs)
             if not bundle or not self.mine():
                 return bundle, metadata
-            if displays.is_of_library(type(value)):
+            if is_of_library(type(value)):
                 bundle = displays.improve_bundle(bundle, value, past)
             else:
                 bundle = displays.without_markup(bundle)

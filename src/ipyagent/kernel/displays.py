@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.threads import own_context
 from ipyagent.schema import ImageContent
-from ipyagent.values.describe.safe_inspect import is_of_module, module_name
+from ipyagent.values.describe.safe_inspect import module_name
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -152,11 +152,6 @@ def page_kind(bundle: JsonDict) -> str | None:
     mimes = [mime for mime in map(str, bundle) if not mime.startswith(_OURS)]
     found = (kind for form, kind in kinds.items() for mime in mimes if re.fullmatch(form, mime))
     return next(found, None)
-
-
-def is_of_library(cls: type) -> bool:
-    """Return whether a class is really one of a module's own, and none that was just defined."""
-    return module_name(cls) != "__main__" and is_of_module(cls)
 
 
 def without_markup(bundle: JsonDict) -> JsonDict:

@@ -160,7 +160,7 @@ def _dask_array(value: _Object) -> Facts:
     return Facts([facts, _write_size(value.nbytes), chunks, _LAZY])
 
 
-# Trees of HDF5 and zarr ---------------------------------------------------------------------------
+# HDF5 and zarr ------------------------------------------------------------------------------------
 
 _DEPTH = 3  # of groups in groups
 _LOCAL = {"sec2", "stdio", "core", "direct", "windows"}
@@ -186,7 +186,8 @@ def _hdf5_node(value: _Object) -> Facts:
             return Facts([*words, one_line(file.driver)], name=name)
         if is_array:
             return Facts([*words, _describe_array(value), "not read"], name=name)
-        return Facts(words, entries=_list_tree(value), name=name)
+        entries = [*islice(_walk_tree(value, "", _DEPTH), _ENTRIES + 1)]
+        return Facts(words, entries=entries, name=name)
     finally:
         lock.release()
 
@@ -196,10 +197,6 @@ def _name_store(value: _Object) -> str:
     root = own_attributes(value.store).get("root")
     is_path = isinstance(root, Path)
     return f"in {preview(str(root))}" if is_path else f"in a {type_name(type(value.store))}"
-
-
-def _list_tree(group: _Object) -> list[str]:
-    return [*islice(_walk_tree(group, "", _DEPTH), _ENTRIES + 1)]
 
 
 def _walk_tree(group: _Object, prefix: str, depth: int) -> Iterator[str]:

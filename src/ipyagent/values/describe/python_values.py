@@ -25,6 +25,7 @@ from ipyagent.values.describe.safe_inspect import (
     ancestors,
     class_dict,
     is_library_class,
+    module_dict,
     module_name,
     one_line,
     own_attributes,
@@ -316,7 +317,7 @@ def _describe_module(value: types.ModuleType, secret: Secrecy, detail: bool) -> 
 
 def module_title(value: types.ModuleType) -> str:
     """Return a module's full name, and ask no more: a lazy one would be loaded."""
-    name = class_dict(types.ModuleType)["__dict__"].__get__(value).get("__name__")
+    name = module_dict(value).get("__name__")
     return one_line(name) if type(name) is str else "module"
 
 

@@ -96,8 +96,18 @@ def is_of_module(cls: type) -> bool:
     module = sys.modules.get(module_name(cls))
     if module is None:
         return False
-    names = class_dict(types.ModuleType)["__dict__"].__get__(module)  # a lazy one loads nothing
+    names = module_dict(module)
     return type(names) is dict and names.get(type_name(cls)) is cls
+
+
+def is_of_library(cls: type) -> bool:
+    """Return whether a class is really one of a module's own, and none that was just defined."""
+    return module_name(cls) != "__main__" and is_of_module(cls)
+
+
+def module_dict(module: types.ModuleType) -> Any:
+    """Return the names in a module; a lazy one loads nothing."""
+    return class_dict(types.ModuleType)["__dict__"].__get__(module)
 
 
 def overrides(cls: type, base: type, names: Iterable[str]) -> bool:

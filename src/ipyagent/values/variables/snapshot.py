@@ -15,10 +15,9 @@ from ipyagent.schema import ToolResult, VariableChange
 from ipyagent.values.describe import kind
 from ipyagent.values.describe.python_values import key_secrecy
 from ipyagent.values.describe.safe_inspect import (
-    class_dict,
     is_a,
-    is_of_module,
-    module_name,
+    is_of_library,
+    module_dict,
     one_line,
     type_name,
 )
@@ -48,8 +47,6 @@ from ipyagent.values.variables.tables import (
     key_columns,
 )
 
-MAIN = "__main__"
-"""The module of what the notebook itself defines."""
 MOST = 50
 """Changes that are reported, and variables whose inside is looked at."""
 
@@ -187,14 +184,11 @@ def _is_imported(name: str, value: object) -> bool:
     if type(value) is ModuleType:
         return True
     if isinstance(value, type) and is_a(value, type):
-        return type_name(value) == name and module_name(value) != MAIN and is_of_module(value)
-    if type(value) is not FunctionType or value.__name__ != name or value.__module__ == MAIN:
+        return type_name(value) == name and is_of_library(value)
+    if type(value) is not FunctionType or value.__name__ != name or value.__module__ == "__main__":
         return False
     module = sys.modules.get(value.__module__)
-    return (
-        module is not None
-        and class_dict(ModuleType)["__dict__"].__get__(module) is value.__globals__
-    )
+    return module is not None and module_dict(module) is value.__globals__
 
 
 def default_memory() -> int:
@@ -238,7 +232,7 @@ def _list_cells(before: Table, after: Table) -> Iterator[str]:
         if _has_plain_form(one) and _has_plain_form(other):
             labels = before.index[stays] if has_safe_labels(before.index) else range(before.height)
             was, now = Column(one.label, one.data[stays]), Column(one.label, other.data[stayed])
-            for at in map(int, find_differences(was, now)[:_CELLS]):
+            for at in map(int, find_differences(was.data, now.data)[:_CELLS]):
                 for sign, column in ("-", was), ("+", now):
                     value = one_line(str(column.data[at]), VALUE)
                     yield f"{sign}{one.name}[{one_line(str(labels[at]), VALUE)}]  {value}"

@@ -21,7 +21,7 @@ from ipyagent.redaction import Secrecy
 from ipyagent.values.describe.libraries import to_base
 from ipyagent.values.describe.safe_inspect import (
     is_a,
-    is_of_module,
+    is_of_library,
     module_name,
     one_line,
     own_attributes,
@@ -105,15 +105,15 @@ def _count_extended(one: Any, other: Any) -> int | None:
     """Return in how many cells two nullable or Arrow columns of pandas differ."""
     if one.dtype.type is list or one.dtype.type is dict:  # nested values of Arrow
         return None
-    return len(find_differences(Column(None, one), Column(None, other)))
+    return len(find_differences(one, other))
 
 
-def find_differences(one: Column, other: Column) -> Sequence[int]:
+def find_differences(one: Any, other: Any) -> Sequence[int]:
     """Return the places at which two columns of pandas of one plain type differ."""
-    equal = one.data == other.data
+    equal = one == other
     if hasattr(equal, "to_numpy"):
         equal = equal.to_numpy(dtype=bool, na_value=False)
-    differs = ~(equal | (one.data.isna() & other.data.isna()))
+    differs = ~(equal | (one.isna() & other.isna()))
     found: Sequence[int] = sys.modules["numpy"].flatnonzero(differs)
     return found
 
@@ -216,7 +216,7 @@ def is_table(value: Any) -> bool:
 
 def _is_of_library(cls: type) -> bool:
     home = module_name(cls).partition(".")[0]
-    return home in {"numpy", "pandas"} or (home != "__main__" and is_of_module(cls))
+    return home in {"numpy", "pandas"} or is_of_library(cls)
 
 
 @dataclass(frozen=True)
