@@ -414,6 +414,8 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """Return the text without its secrets."""
+        if len(text) < SHORTEST:
+            return text
         if len(text) <= _RECENT_LENGTH:
             clean = self._redact_short(text)
             return text if clean == text else clean
@@ -483,8 +485,6 @@ class Redactor:
             value = getattr(model, name)
             kind = type(value)
             if kind in _WORDLESS or issubclass(kind, Enum) or (kind in _PLAIN and not value):
-                continue
-            if kind is str and len(value) < SHORTEST:
                 continue
             clean = self.text(value) if kind is str else self._data(value, depth - 1)
             if clean is not value:
