@@ -277,9 +277,9 @@ class Journal:
             lambda db: db.execute("SELECT * FROM replies WHERE run_id = ?", (run_id,)).fetchone()
         )
         planned, run = _with_recorded_status(None, row), _fold_runs(history).get(run_id)
-        tasks = self._writer.read(lambda db: find_tasks(db, CHILD, run)) if run else ()
+        tasks = self._writer.read(lambda db: _find_tasks(db, run)) if run else ()
         children = [each for each in self._readable(tasks) if each.parent_id == run_id]
-        events = closing_events(run, planned, history, reply, children)
+        events = _closing_events(run, planned, history, reply, children)
 
         def close(db: Database) -> None:
             encoder, at = Encoder(), schema.now().isoformat()
@@ -404,12 +404,12 @@ def _plans(db: Database) -> Iterator[tuple[str, schema.Run]]:
 KERNEL_GONE = "the kernel ended during the run; its work until then is kept"
 
 
-def closing_events(
+def _closing_events(
     run: schema.Run | None,
     planned: schema.Run | None,
     history: list[Record],
     reply: Row | None,
-    children: Iterable[schema.Run] = (),
+    children: Iterable[schema.Run],
 ) -> list[schema.Event]:
     """Return the events that end a run.
 
@@ -482,13 +482,13 @@ def _unknown(call: schema.ToolCall) -> str:
     )
 
 
-def find_tasks(db: Database, name: str, run: schema.Run) -> list[str]:
-    """Return the ids of runs in sessions of that name that may belong to a run."""
+def _find_tasks(db: Database, run: schema.Run) -> list[str]:
+    """Return the ids of runs of delegated tasks that may belong to a run."""
     query = (
         "SELECT runs.id FROM runs JOIN sessions ON runs.session_id = sessions.id"
         " WHERE sessions.name = ? AND runs.updated_at >= ?"
     )
-    return [row["id"] for row in db.execute(query, (name, run.started_at.isoformat()))]
+    return [row["id"] for row in db.execute(query, (CHILD, run.started_at.isoformat()))]
 
 
 def list_effects(run: schema.Run) -> dict[str, object]:
