@@ -298,7 +298,8 @@ class Outputs:
             words = "\n".join(filter(None, [words, absence]))
         rich = _rich(bundle) if len(self.displays) < MAX_DISPLAYS else None
         runs = "application/javascript" in bundle and not displays.IN_CARDS & bundle.keys()
-        runs = runs or bool(rich and displays.only_runs(rich.data.get("text/html", "")))
+        if not runs and image is None and rich:
+            runs = displays.only_runs(rich.data.get("text/html", ""))
         if runs and image is None:
             rich, words = None, "\n".join(filter(None, [words, displays.NOT_RUN]))
         piece = Piece("display", words[:PIECE], display_id)
