@@ -16,10 +16,7 @@ from ipyagent.kernel.shell import Shell, detect
 from ipyagent.llm import start_environ
 from ipyagent.llm.destinations import Resolved, dotenv_warning, fetch, list_models, resolve
 from ipyagent.ui.questions import choose
-from ipyagent.wiring import (
-    add_served,
-    warm_up,
-)
+from ipyagent.wiring import add_served, warm_up
 
 REMEMBERED = 2
 """Cached settings: those of cells with the usual options, and those between cells."""

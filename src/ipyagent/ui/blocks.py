@@ -143,7 +143,7 @@ def list_blocks(
         Block("r/h", "r", keep("h", _header, header, is_over, ending is not None)),
         Block("r/n", "r", keep("n", _notes, drawn.notes) if drawn.notes else ""),
         Block("r/p", "r", keep("p", plan_html, plan, state) if plan else ""),
-        *_steps(drawn, draw_step or step_blocks, start, is_folded=is_folded),
+        *_steps(drawn, draw_step or step_blocks, start, keep, is_folded=is_folded),
         Block("r/e", "r", keep("e", ending_html, ending) if ending else ""),
         Block("r/f", "r", keep("f", _footer, drawn.footer, header.model if is_over else "")),
         Block("r/u", "r", keep("u", _unsent, drawn.unsent) if drawn.unsent else ""),
@@ -168,11 +168,11 @@ def _unsent(texts: tuple[transcript.UserText, ...]) -> str:
 
 
 def _steps(
-    drawn: transcript.Transcript, draw_step: DrawStep, start: int, *, is_folded: bool
+    drawn: transcript.Transcript, draw_step: DrawStep, start: int, keep: Keep, *, is_folded: bool
 ) -> list[Block]:
     """Return the steps: folded, they stand behind one line, else looks in a row do."""
     steps, at, blocks = drawn.steps, drawn.todos_at, list[Block]()
-    todos = [Block("r/t", "r", _todos(drawn.todos))] if drawn.todos else []
+    todos = [Block("r/t", "r", keep("t", _todos, drawn.todos))] if drawn.todos else []
     with_calls = (n for n, each in enumerate(steps) if _calls(each))
     last = max(with_calls, default=-1) if is_folded else -1
 
@@ -243,18 +243,15 @@ def _fold_line(steps: Sequence[transcript.Step]) -> str:
     looks = counts.pop("look", 0)
     named = {1: "Looked once", 2: "Looked twice"}.get(looks, f"Looked {looks} times")
     others = (plural(n, kind) if kind in _ICONS else f"{n} {kind}" for kind, n in counts.items())
-    is_single = len(calls) == 1 and calls[0].status is ToolStatus.SUCCESS
-    counted = (
-        calls[0].gist.title if is_single else words.join_facts([named if looks else "", *others])
-    )
-    title = escape(counted or "Thought")
-    found = (
-        calls[0].gist.changes if is_single else [e for each in calls for e in _list_changes(each)]
-    )
+    if len(calls) == 1 and calls[0].status is ToolStatus.SUCCESS:
+        title, found = calls[0].gist.title, calls[0].gist.changes
+    else:
+        title = words.join_facts([named if looks else "", *others])
+        found = tuple([change for call in calls for change in _list_changes(call)])
     changes = list(dict.fromkeys(found))
     more = f" <small>… {len(changes) - _CHIPS} more</small>" if len(changes) > _CHIPS else ""
     icon = _icon("change" if "change" in counts else "look") if calls else ""
-    line = f"{icon} {title} {' '.join(map(_chip, changes[:_CHIPS]))}{more}"
+    line = f"{icon} {escape(title or 'Thought')} {' '.join(map(_chip, changes[:_CHIPS]))}{more}"
     return _line('class="ia-steps"', line)
 
 

@@ -1,6 +1,6 @@
 """A current run for its followers: its blocks of HTML, and the changes in them.
 
-    kernel → page   {type: "snapshot", seq, set, order, gone, …}    the answer to init and resync
+    kernel → page   {type: "snapshot", seq, set, order, gone}       the answer to init and resync
                     {type: "changes", seq, set, order, more, drop}  one more than the last seq
     page → kernel   {type: "init", id}                              clicks arrive: the handshake
                     {type: "resync"}                                a gap in seq was seen
