@@ -43,13 +43,13 @@ export function savedCard(
 function addOwn(card: HTMLElement, run: SavedRun): void {
   const tools = card.querySelectorAll<HTMLElement>('.ia-tool');
   const calls = run.steps.flatMap(({ executions }) => executions ?? []);
-  const { sources } = run.offers ?? NO_OFFERS;
+  const offers = run.offers ?? NO_OFFERS;
   if (tools.length === calls.length) {
-    calls.forEach((call, index) => addToCall(tools[index], call, sources.at(index) ?? ''));
+    calls.forEach((call, index) => addToCall(tools[index], call, offers.sources.at(index) ?? ''));
   }
   // The card of its plan follows it.
   if (isEnded(run) && run.stop_reason !== 'planned') {
-    const row = actionsOf(card, run);
+    const row = actionsOf(card, run, offers);
     card.insertBefore(row, card.querySelector(':scope > .ia-footer'));
   }
 }
@@ -62,8 +62,11 @@ function addToCall(drawn: HTMLElement, { call, status }: SavedCall, source: stri
 }
 
 /** Return the row of what can be done with a run that has ended. */
-function actionsOf(card: HTMLElement, run: SavedRun): HTMLElement {
-  const { sources, cells, go_on, undo } = run.offers ?? NO_OFFERS;
+function actionsOf(
+  card: HTMLElement,
+  run: SavedRun,
+  { sources, cells, go_on, undo }: Offers
+): HTMLElement {
   const followUp = new FollowUpView();
   if (run.model.startsWith(EXPLORER)) {
     card.querySelectorAll('.ia-answer').forEach(each => followUp.link(each));

@@ -2,7 +2,6 @@
 import { listing } from './copy';
 import { h } from './dom';
 import { host } from './host';
-import { linkNumber } from './trace';
 
 /** The names by which scripts find the parts of a card. */
 const NAMES = {
@@ -24,6 +23,9 @@ const SPOKEN = '.ia-state, p.ia-waiting, .ia-effects';
 
 /** Blocks that get the direction of their first letter; plain text has its own rules. */
 const OWN_DIRECTION = 'ul, ol, blockquote, table';
+
+/** The class of a number that comes from a call: its step, and its place there. */
+export const PLACE = /(?:^| )ia-at-(\d+)-(\d+)(?!\S)/;
 
 /** Return whether it is the name of a part of a card. */
 export function isName(name = ''): boolean {
@@ -63,6 +65,15 @@ function nameVariable(name: HTMLElement): void {
   if (name.closest('summary') === null) {
     Object.assign(name, { role: 'button', tabIndex: 0 });
     name.dataset.lmSuppressShortcuts = 'true';
+  }
+}
+
+/** Make a number a link, if it comes from a call. */
+function linkNumber(number: HTMLElement): void {
+  number.tabIndex = 0;
+  if (PLACE.test(number.className)) {
+    number.role = 'link';
+    number.dataset.lmSuppressShortcuts = 'true';
   }
 }
 

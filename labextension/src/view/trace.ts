@@ -1,16 +1,6 @@
 /** Numbers of an answer lead to the calls whose results they come from, by their classes. */
+import { PLACE } from './dress';
 import { openVariable } from './head';
-
-const PLACE = /(?:^| )ia-at-(\d+)-(\d+)(?!\S)/;
-
-/** Make a number a link, if it comes from a call. */
-export function linkNumber(number: HTMLElement): void {
-  number.tabIndex = 0;
-  if (PLACE.test(number.className)) {
-    number.role = 'link';
-    number.dataset.lmSuppressShortcuts = 'true';
-  }
-}
 
 /** Serve numbers and names in a card: a click or Enter opens the call, or the variable. */
 export function serveLinks(root: HTMLElement): void {

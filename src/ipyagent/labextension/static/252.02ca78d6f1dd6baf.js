@@ -1542,7 +1542,6 @@ body:has(#jp-right-stack .ipyagent-composer :focus) [class~='jp-Completer'] {
       text-align: end;
       white-space: nowrap;
     }
-
   }
 
   .ia-media {
