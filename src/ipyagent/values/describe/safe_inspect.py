@@ -105,9 +105,10 @@ def is_of_library(cls: type) -> bool:
     return module_name(cls) != "__main__" and is_of_module(cls)
 
 
-def module_dict(module: types.ModuleType) -> Any:
+def module_dict(module: types.ModuleType) -> dict[str, object]:
     """Return the names in a module; a lazy one loads nothing."""
-    return class_dict(types.ModuleType)["__dict__"].__get__(module)
+    names: dict[str, object] = class_dict(types.ModuleType)["__dict__"].__get__(module)
+    return names
 
 
 def overrides(cls: type, base: type, names: Iterable[str]) -> bool:

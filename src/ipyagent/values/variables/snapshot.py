@@ -232,7 +232,7 @@ def _list_cells(before: Table, after: Table) -> Iterator[str]:
         if _has_plain_form(one) and _has_plain_form(other):
             labels = before.index[stays] if has_safe_labels(before.index) else range(before.height)
             was, now = Column(one.label, one.data[stays]), Column(one.label, other.data[stayed])
-            for at in map(int, find_differences(was.data, now.data)[:_CELLS]):
+            for at in map(int, find_differences(was, now)[:_CELLS]):
                 for sign, column in ("-", was), ("+", now):
                     value = one_line(str(column.data[at]), VALUE)
                     yield f"{sign}{one.name}[{one_line(str(labels[at]), VALUE)}]  {value}"

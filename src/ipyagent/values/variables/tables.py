@@ -105,15 +105,15 @@ def _count_extended(one: Any, other: Any) -> int | None:
     """Return in how many cells two nullable or Arrow columns of pandas differ."""
     if one.dtype.type is list or one.dtype.type is dict:  # nested values of Arrow
         return None
-    return len(find_differences(one, other))
+    return len(find_differences(Column(None, one), Column(None, other)))
 
 
-def find_differences(one: Any, other: Any) -> Sequence[int]:
+def find_differences(one: Column, other: Column) -> Sequence[int]:
     """Return the places at which two columns of pandas of one plain type differ."""
-    equal = one == other
+    equal = one.data == other.data
     if hasattr(equal, "to_numpy"):
         equal = equal.to_numpy(dtype=bool, na_value=False)
-    differs = ~(equal | (one.isna() & other.isna()))
+    differs = ~(equal | (one.data.isna() & other.data.isna()))
     found: Sequence[int] = sys.modules["numpy"].flatnonzero(differs)
     return found
 
