@@ -315,7 +315,7 @@ class Recording:
         if status is not ToolStatus.SUCCESS and not execution.has_changes:
             return NOT_REPEATED
         files = _list_edited(execution)
-        if files and all(self.digest_of(each.path) in self._list_left(execution) for each in files):
+        if files and {self.digest_of(each.path) for each in files} <= self._list_left(execution):
             return NOTHING_TO_DO.format(path=", ".join(each.path for each in files))
         if execution.call.name in _CELLS and not files:
             return NOT_REPEATED  # an open notebook has it, and a number may mean another cell now
@@ -326,12 +326,10 @@ class Recording:
             return NOT_REPEATED
         return None
 
-    def find_changed_file(
-        self, execution: ToolExecution, beside: Iterable[ToolExecution] = ()
-    ) -> str:
+    def find_changed_file(self, execution: ToolExecution, beside: Iterable[ToolExecution]) -> str:
         """Return a file that a call edits and that is not as it was then; "" if there is none.
 
-        Calls `beside` it may not have run yet.
+        `beside` are the calls of its step, itself among them: others may not have run yet.
         """
         files = () if _replaces_file(execution) else _list_edited(execution)
         known = [(each.path, each.before) for call in beside for each in _list_edited(call)]
@@ -346,7 +344,7 @@ class Recording:
 
     def _list_later(self, execution: ToolExecution) -> list[FileChange]:
         """Return the edits by a call and those after it, in order."""
-        calls = [each for _, each in (self.root or self)._list_calls()]
+        calls = [each for _, each in (self.root or self)._calls]
         return [e for each in calls[calls.index(execution) :] for e in _list_edited(each)]
 
     def _list_left(self, execution: ToolExecution) -> set[str | None]:
@@ -376,7 +374,7 @@ class Recording:
         Each comes with its recording. Raises AgentError if one is hidden, or if two have one id,
         by which approvals are found.
         """
-        calls = list(self._list_calls())
+        calls = self._calls
         if len({each.call.id for _, each in calls}) < len(calls):
             raise AgentError("two of its calls have the same id")
         calls = [pair for pair in calls if not pair[0].reason_to_skip(pair[1], toolbox)]
@@ -385,11 +383,20 @@ class Recording:
                 raise AgentError(f"a secret in the arguments of {each.call.name} was not saved")
         return calls
 
-    def _list_calls(self) -> Iterator[tuple[Recording, ToolExecution]]:
+    @cached_property
+    def _calls(self) -> list[tuple[Recording, ToolExecution]]:
+        """All calls in order, each with its recording, also those of runs that calls began."""
+        calls = list[tuple[Recording, ToolExecution]]()
         for each in self.run.executions:
-            yield self, each
+            calls.append((self, each))
             if child := self.find_child(each.child_id):
-                yield from child._list_calls()
+                calls += child._calls
+        return calls
+
+
+def reads_file(execution: ToolExecution) -> bool:
+    """Return whether a file is looked at to decide whether a call is repeated."""
+    return bool(_list_edited(execution)) or execution.call.name in _READS
 
 
 def _list_edited(execution: ToolExecution) -> tuple[FileChange, ...]:

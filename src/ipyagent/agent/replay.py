@@ -27,6 +27,7 @@ from ipyagent.agent.recordings import (
     find_difference,
     list_added,
     list_unchanged,
+    reads_file,
 )
 from ipyagent.agent.step_machine import NOT_RUN, RunEnding
 from ipyagent.agent.tool_context import ToolContext
@@ -255,7 +256,7 @@ class ReplayLoop(AgentLoop):
 
     async def _repeat_calls(self, number: int, olds: dict[str, ToolExecution]) -> None:
         job = partial(self._context_of, olds)
-        reads_files = any(each.result and each.result.files for each in olds.values())
+        reads_files = any(map(reads_file, olds.values()))
         loop, threads = asyncio.get_running_loop(), self.context.threads
         context = await loop.run_in_executor(threads, job) if reads_files else job()
         await self.run_calls(number, _rename_calls(olds), context)
