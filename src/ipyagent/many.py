@@ -38,7 +38,7 @@ from ipyagent.kernel.shell import Frontend, Surface, running_shell
 from ipyagent.llm.client import Client, LimitedClient, ModelRequest, maker_of, retrying
 from ipyagent.plaintext import dollars, first_line, join_some
 from ipyagent.redaction import Redactor, known_secrets
-from ipyagent.schema import Message, Outcome, Role, TokenUsage
+from ipyagent.schema import NO_TOKENS, Message, Outcome, Role
 from ipyagent.store.answers import AnswerStore
 from ipyagent.store.sessions import ITEM
 from ipyagent.tools.base import BaseTool, Tool, tool
@@ -165,7 +165,7 @@ async def ask_item(
             reply = await receive(_receive, client, request, redactor)
         except AgentError as error:
             return ItemAnswer(error=describe_error(error), cost_usd=cost)
-        cost = reply.to_event(TokenUsage(), cost).cost_usd
+        cost = reply.to_event(NO_TOKENS, cost).cost_usd
         text = reply.message.text if reply.message else ""
         if reply.is_withheld:
             return ItemAnswer(text, error="withheld by the model or its service", cost_usd=cost)

@@ -218,7 +218,7 @@ class RunBudget:
     run: Callable[[], schema.Run]
     config: AgentConfig
     pending_usage: Callable[[], tuple[schema.TokenUsage, float | None]] = lambda: (
-        schema.TokenUsage(),
+        schema.NO_TOKENS,
         None,
     )
 

@@ -206,10 +206,15 @@ class Dispatcher:
                 schema.ToolResult(output=self.context.dry_run or ""),
             )
         elif execution.decision is not None or await self._rehearse_or_ask(call, checked):
-            is_asked = execution.decision is None
-            try:
-                await self.context.wait_for(self._earlier.get(call.id), call, is_asked=is_asked)
-            except ApprovalExpiredError as error:
+            loop, most = asyncio.get_running_loop(), self.context.edit_seconds
+            decided_at = loop.time()
+            if earlier := self._earlier.get(call.id):
+                await asyncio.wait(earlier)
+            if execution.decision is None and loop.time() - decided_at > most:
+                error = ApprovalExpiredError(
+                    f"{call.name}: approved more than {most:g} s ago, so nothing was done; "
+                    "call it again"
+                )
                 self._finish_call(call.id, schema.ToolStatus.FAILED, error_result(error))
                 return
             # Read from the call again: what runs is what was approved.

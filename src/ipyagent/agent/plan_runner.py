@@ -135,7 +135,7 @@ class PlanRunner(StepMachine):
             if reply is None or reply.message is None:
                 return None
             reply.message = plans.normalize_reply(reply.message, tool, tried[0], _next_id(tried))
-            self.stream.emit(reply.to_event(schema.TokenUsage(), None))
+            self.stream.emit(reply.to_event(schema.NO_TOKENS, None))
             if not reply.calls:
                 return None
             objection = plans.find_objection(tool, reply.calls, tried)

@@ -372,8 +372,9 @@ def find_destructive(command: str) -> str | None:
     """Return the part of a command, or of Python code, that clearly destroys something."""
     # Python code may hold a command as text, and a command may pass for Python. A shell runs
     # r""m -rf and ["rm", "-rf"] as rm.
-    for quotes, instead in (("$^", ""), (r"['\"\\\[\],]+", " "), (r"['\"\\]+", "")):
-        if form := _DESTRUCTIVE.search(re.sub(quotes, instead, command)):
+    plain, joined = re.sub(r"['\"\\\[\],]+", " ", command), re.sub(r"['\"\\]+", "", command)
+    for text in (command, plain, joined):
+        if form := _DESTRUCTIVE.search(text):
             return _collapse_spaces(form[0])
     return next(_removal_calls(command), None)
 

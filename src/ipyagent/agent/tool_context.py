@@ -18,7 +18,6 @@ from typing import NoReturn, Protocol
 from ipyagent.agent.approvals import Approval, Approvals
 from ipyagent.agent.event_stream import EventStream
 from ipyagent.agent.policy import CallPolicy
-from ipyagent.errors import ApprovalExpiredError
 from ipyagent.json_types import JsonDict
 from ipyagent.kernel.outputs import RECENT, PartialOutput, Recent
 from ipyagent.kernel.threads import MainThread, Post, logs_of
@@ -28,7 +27,6 @@ from ipyagent.schema import (
     STANDARD,
     Rehearsal,
     Run,
-    ToolCall,
     ToolExecution,
     ToolResult,
     ToolStatus,
@@ -229,23 +227,6 @@ class ToolContext:
     """Seconds from an approval until its call must have begun."""
     planning: bool = False
     """True if calls are steps of a plan, so that one may depend on what another will have made."""
-
-    async def wait_for(
-        self, earlier: list[asyncio.Future[None]] | None, call: ToolCall, *, is_asked: bool
-    ) -> None:
-        """Wait for the changes before a call, which was approved now, if that was asked.
-
-        Raises ApprovalExpiredError if that took too long.
-        """
-        loop = asyncio.get_running_loop()
-        approved_at = loop.time()
-        if earlier:
-            await asyncio.wait(earlier)
-        if is_asked and loop.time() - approved_at > self.edit_seconds:
-            raise ApprovalExpiredError(
-                f"{call.name}: approved more than {self.edit_seconds:g} s ago, so nothing was "
-                "done; call it again"
-            )
 
     def prepare_rehearsal(self, tool: str, rehearsal: Rehearsal) -> Rehearsal:
         """Return a rehearsal as the user is shown it: without secrets, its output cut."""

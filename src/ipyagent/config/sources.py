@@ -83,7 +83,7 @@ def config_folder() -> Path:
 
 def user_file() -> Path:
     """Return the path of the user's configuration file; it need not exist."""
-    return own_folders()[0] / "config.yaml"
+    return config_folder() / "config.yaml"
 
 
 POLICY_FILES = tuple(
