@@ -87,8 +87,8 @@ IMPORT_OPENAI = "import openai"
 IMPORT_IPYTHON = "import IPython"
 LOAD = """
 from IPython.core.interactiveshell import InteractiveShell
-from ipyagent.magic import entry
-entry.import_in_background = lambda home: None  # nobody waits for it
+from ipyagent import magic
+magic.import_in_background = lambda home: None  # nobody waits for it
 InteractiveShell.instance().run_line_magic("load_ext", "ipyagent")
 """
 EXPLORER = """

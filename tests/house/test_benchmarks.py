@@ -1,10 +1,14 @@
 """The benchmark runs: at its smallest, where figures mean nothing."""
 
+import ast
 import json
 import math
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +128,34 @@ def test_a_map_is_measured_beside_the_raw_client() -> None:
     figures = dict(line.rsplit(maxsplit=1) for line in done.stdout.splitlines())
     assert "ratio (goal: 0.8)" in figures
     assert all(math.isfinite(float(each)) for each in figures.values())
+
+
+def imports_of_ours(code: str) -> Iterator[tuple[str, str]]:
+    """Yield each module and name that code imports from the package, and code in its strings."""
+    try:
+        tree = ast.parse(code)
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith("ipyagent"):
+                yield from ((module, each.name) for each in names)
+            case ast.Constant(value=str(text)) if "ipyagent" in text and text != code:
+                yield from imports_of_ours(text)
+
+
+def lacks(module: str, name: str) -> bool:
+    """Return whether a module has neither that name nor a module of it."""
+    try:
+        return not hasattr(import_module(module), name) and find_spec(f"{module}.{name}") is None
+    except ModuleNotFoundError:
+        return True
+
+
+def test_what_the_benchmarks_import_is_there() -> None:
+    # Most of their programs are strings, of which only the slow tests run each.
+    files = (ROOT / "benchmarks").rglob("*.py")
+    wanted = {each for path in files for each in imports_of_ours(path.read_text("utf-8"))}
+    assert len(wanted) > 50
+    assert [each for each in wanted if lacks(*each)] == []
+    assert lacks("ipyagent.magic", "entry")
