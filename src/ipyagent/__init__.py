@@ -5,6 +5,7 @@ Importing this does nothing else: names are resolved at first use.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,8 @@ def __getattr__(name: str) -> Any:
         return import_module("ipyagent.wiring").runtime().last_run
     if name in _HOMES:
         _imports().guard()
+        if "ipyagent.magic" in sys.modules:
+            import_module("ipyagent.magic").finish_import()
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'ipyagent' has no attribute {name!r}")
 

@@ -152,6 +152,30 @@ print(before == count(), loaded[0] - before[0], loaded[1] - before[1], loaded[2]
     assert fresh(code).endswith("True 1 1 True")
 
 
+def test_a_name_waits_for_what_is_being_imported_in_the_background() -> None:
+    # Threads that import modules of one package in different orders may get them half made.
+    code = """
+import sys, threading
+from concurrent.futures import Future
+from IPython.core.interactiveshell import InteractiveShell
+from ipyagent import magic
+begun, importing = threading.Event(), Future()
+importing.result = lambda: (begun.set(), Future.result(importing))
+magic.import_in_background = lambda home: importing
+InteractiveShell.instance().run_line_magic('load_ext', 'ipyagent')
+def use():
+    from ipyagent import Agent
+using = threading.Thread(target=use)
+using.start()
+begun.wait(20)
+waits = 'ipyagent.api' not in sys.modules
+importing.set_result(None)
+using.join()
+print(waits, 'ipyagent.api' in sys.modules)
+"""
+    assert fresh(code).endswith("True True")
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     assert not hasattr(ipyagent, "nothing_of_that_name")
 

@@ -278,6 +278,16 @@ def state_of(shell: Shell) -> Extension:
     return state
 
 
+def finish_import() -> None:
+    """Wait until what cells need is imported, if an extension is loaded.
+
+    Of two threads that import a package and a module of it, each first, Python gives up one.
+    """
+    shell = get_ipython()
+    if shell is not None and (state := shell.meta.get(Extension)):
+        state.imported.result()
+
+
 def import_or_explain(name: str) -> ModuleType:
     """Import one of ipyagent's modules; raises InstallationError naming the missing package."""
     try:
