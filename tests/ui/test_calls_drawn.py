@@ -27,7 +27,7 @@ from ipyagent.ui.transcribe.call_texts import (
     variables_text,
 )
 from ipyagent.ui.transcript import Media, Transcript
-from ipyagent.values.describe import describe
+from ipyagent.values.describe import compact_value, describe
 
 DIFF = """--- a/pipeline.py
 +++ b/pipeline.py
@@ -47,6 +47,7 @@ LONG = truncate_result(s.ToolResult(output="row\n" * 3_000), tool="run_python", 
 
 
 SMALL = pd.DataFrame({"a": [1, 2, 3], "b": ["x", "y", "z"]})
+SPLIT = SMALL.to_json(orient="split", index=False)
 
 
 def drawn(table: object) -> s.Display:
@@ -95,6 +96,15 @@ def test_a_change_is_told_by_its_lines() -> None:
         (s.ToolResult(output="42"), "42"),
         (s.ToolResult(output="a.csv\nb.csv"), "a.csv · b.csv"),
         (s.ToolResult(output=describe("sales", SMALL, detail=True)), "3 rows × 2"),
+        (s.ToolResult(output=compact_value(SMALL, "")), "3 rows × 2"),
+        (s.ToolResult(output=compact_value(SMALL[:1], "")), "1 row × 2"),
+        (s.ToolResult(output=f"[3, 2]\n{SPLIT}"), "3 rows × 2"),
+        (s.ToolResult(output=f"{SPLIT[:9]} is its beginning"), f"{SPLIT[:9]} is its beginning"),
+        (s.ToolResult(output=f"{SPLIT[:30]}\n…"), f"{SPLIT[:30]} · …"),
+        (s.ToolResult(output=SPLIT[:30]), SPLIT[:30]),
+        (s.ToolResult(output='{"columns":[],"rows":[]}'), '{"columns":[],"rows":[]}'),
+        (s.ToolResult(output='{"columns":[],"data":5}'), '{"columns":[],"data":5}'),
+        (s.ToolResult(output='{"columns":[' + "[" * 9_999), '{"columns":[' + "[" * 187 + "…"),
         (s.ToolResult(output="a: DataFrame, 3 rows × 2 columns\n" * 40), "40 lines"),
         (s.ToolResult(output="line\n" * 40), "40 lines"),
         (LONG, "3,000 lines"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from ipyagent import schema
 from ipyagent.agent.tool_context import CHARS, LINES
@@ -313,9 +314,12 @@ def _bare(text: str) -> str:
     return strip_escapes(text).strip("\n")
 
 
-_SIZE = re.compile(r"([\d,]+) rows × ([\d,]+) columns|shape: \(([\d_]+), ([\d_]+)\)")  # noqa: RUF001
+_SIZE = re.compile(r"([\d,]+) rows? × ([\d,]+) columns?|shape: \(([\d_]+), ([\d_]+)\)")  # noqa: RUF001
+_ALONE = re.compile(rf"(?:[\w.]+, )?(?:{_SIZE.pattern})")
 _TABLE = re.compile(r'<table [^>]{0,80}(?:class="dataframe"|id="T_)')
 """The tag of a table, or of a styled one."""
+_SPLIT = '{"columns":['
+"""The beginning of a table that pandas writes with `to_json(orient="split", index=False)`."""
 _SERIES = re.compile(r"(?:^|\n)(?:Name: [^\n]*, )?(?:Length: (\d+), )?dtype: [^\n]+$")
 
 
@@ -342,8 +346,11 @@ def summarize_result(result: schema.ToolResult) -> str:
     if series := _SERIES.search(text):
         above = [line for line in text[: series.start()].split("\n") if "  " in line.strip()]
         return plural(int(series[1] or len(above)), "value")  # its index's name stands alone
-    head = text.partition("\n")[0] if "\n\n" in text else ""  # a list's first is one of several
-    if found := [*filter(None, map(_table_size, (head, *drawn)))]:
+    # The first line of a list describes one of several.
+    head = text.partition("\n")[0] if "\n\n" in text or _ALONE.match(text) else ""
+    last = text.rpartition("\n")[2]
+    shown = (head, last if last.startswith(_SPLIT) else "", *drawn)
+    if found := [*filter(None, map(_table_size, shown))]:
         return found[-1]
     if images:
         return ""
@@ -367,12 +374,23 @@ _MARKS = ("+", "+"), ("−", "-")  # noqa: RUF001
 
 
 def _table_size(shown: str) -> str:
-    """Return the size of a table, from its HTML or the line that describes it, or ""."""
+    """Return the size of a table, from its HTML, JSON or the line that describes it, or ""."""
     if found := _SIZE.search(shown):
         rows, columns = (int(each.replace(",", "")) for each in found.groups() if each)
-        return f"{rows:,} rows × {columns:,}"  # noqa: RUF001
-    if not _TABLE.search(shown):
+    elif _TABLE.search(shown):
+        body = shown.partition("<tbody>")[2]
+        rows, columns = body.count("<tr"), body.partition("</tr>")[0].count("<td")
+    elif (size := _json_size(shown)) is not None:
+        rows, columns = size
+    else:
         return ""
-    body = shown.partition("<tbody>")[2]
-    rows, columns = body.count("<tr"), body.partition("</tr>")[0].count("<td")
-    return f"{plural(rows, 'row')} × {columns}"  # noqa: RUF001
+    return f"{plural(rows, 'row')} × {columns:,}"  # noqa: RUF001
+
+
+def _json_size(shown: str) -> tuple[int, int] | None:
+    if shown.startswith(_SPLIT):
+        with suppress(ValueError, RecursionError):  # cut, or nested too deeply
+            match json.loads(shown):
+                case {"columns": [*columns], "data": [*rows]}:
+                    return len(rows), len(columns)
+    return None
