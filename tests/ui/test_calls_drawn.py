@@ -15,6 +15,7 @@ from harness import Follower, Lab, call as reply
 from ipyagent import schema as s
 from ipyagent.plaintext import strip_escapes
 from ipyagent.tools.result_conversion import truncate_result
+from ipyagent.ui.blocks import call_html
 from ipyagent.ui.plain_text import approval_text, request_text, summarize
 from ipyagent.ui.static_html import saved_bundle, tool_result_bundle
 from ipyagent.ui.transcribe import Live, transcribe
@@ -477,3 +478,29 @@ def test_a_look_that_goes_on_is_a_line_that_its_result_overwrites(color: bool) -
         assert after.removeprefix(during).startswith("\x1b[1A\r\x1b[J")
     else:
         assert (live, "looking" in after) == ("", False)
+
+
+def test_a_question_that_waits_stands_once_and_one_that_is_answered_is_its_title() -> None:
+    question = s.Question(text="Which region?", choices=("North", "South"))
+    asks = call("c1", "ask_user", {})
+    waits = done(asks, "", question=question, status="awaiting_approval", result=None)
+    assert call_html(transcribe_call(waits, CallContext(is_live=True))).count("Which region?") == 1
+    answered = waits.model_copy(update={"status": s.ToolStatus.SUCCESS})
+    assert transcribe_call(answered, CallContext()).gist.title == "Which region?"
+
+
+def test_effects_stand_above_what_the_call_has_read_and_its_code() -> None:
+    tried = s.Rehearsal(
+        outcome="changes", variables=(s.VariableChange(name="df", type="int", change="changed"),)
+    )
+    asks = done(
+        call("c1", "run_python", {"code": "df = 1"}),
+        "",
+        result=None,
+        status="awaiting_approval",
+        rehearsal=tried,
+        concern="it has read a.csv",
+    )
+    html = call_html(transcribe_call(asks, CallContext(is_live=True)))
+    places = [html.index(each) for each in ("Tried on a copy", "it has read a.csv", "df = 1")]
+    assert places == sorted(places)

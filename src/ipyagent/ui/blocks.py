@@ -452,8 +452,8 @@ def _call_body(call: transcript.Call, name: str) -> str:
     above = [call.touches, call.concern] if is_asked else []
     remarks = ["" if is_asked else call.concern, *call.remarks, reveal(call.request.parse_error)]
     parts = [
-        *[text_element("p", "concern", text) for text in above],
         _effects(call.effects, with_media=is_asked) if call.effects else "",
+        *[text_element("p", "concern", text) for text in above],
         element("p", "caption", caption),
         request,
         *[f"<p><em>{escape(text)}</em></p>" for text in remarks if text],

@@ -119,6 +119,9 @@ _STANDING = {
     schema.DecidedBy.RECORD: "when it was recorded",
 }
 
+_ASKS = "asks you"
+"""The title of a question that waits, whose text stands below."""
+
 _LOOKING, _LOOKED = "looking…", "looked"
 """In the line of a call that is only tried on a copy; the rest stands behind it."""
 
@@ -173,7 +176,7 @@ def transcribe_call(
     verdict = _verdict(execution, context)
     decision = decision_text(execution, context.confirm_mode)
     is_in_line = verdict not in {"", _LOOKING, _LOOKED}
-    gist = find_gist(execution, own)
+    gist = find_gist(execution, _ASKS if question and is_asked else own)
     is_code = [*execution.call.arguments] == ["code"]
     compared = execution.rehearsal and execution.rehearsal.compared
     return transcript.Call(

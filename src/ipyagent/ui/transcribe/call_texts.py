@@ -347,7 +347,8 @@ def summarize_result(result: schema.ToolResult) -> str:
         above = [line for line in text[: series.start()].split("\n") if "  " in line.strip()]
         return plural(int(series[1] or len(above)), "value")  # its index's name stands alone
     # The first line of a list describes one of several.
-    head = text.partition("\n")[0] if "\n\n" in text or _ALONE.match(text) else ""
+    head, _, below = text.partition("\n")
+    head = head if "\n\n" in text or (below and _ALONE.match(text)) else ""
     last = text.rpartition("\n")[2]
     shown = (head, last if last.startswith(_SPLIT) else "", *drawn)
     if found := [*filter(None, map(_table_size, shown))]:
