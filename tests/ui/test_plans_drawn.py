@@ -69,6 +69,15 @@ def test_a_plan_that_waits_shows_all_of_it_and_how_it_is_decided_on(kind: str):
     assert "waiting for you" in story or kind == "plain"
 
 
+def test_a_step_without_a_note_has_a_title_like_a_call():
+    codes = ("# Load\nx = 1", "sales = pd.read_csv('a.csv')")
+    calls = [call(f"p{n}", "run_python", {"code": code}) for n, code in enumerate(codes)]
+    soup = page(planned(plan=(*(s.PlanStep(call=each) for each in calls), *PLAN)))
+    titles = [each.get_text() for each in soup.select("ol .ia-summary")]
+    assert titles[:3] == ["Load", "reads a.csv → sales", "look first"]
+    assert titles[-1] == "writes file q3.md"
+
+
 @pytest.mark.spec("P41")
 def test_a_saved_plan_says_in_its_attributes_that_it_waits_and_has_no_buttons():
     soup = page(DRAFT)

@@ -293,13 +293,13 @@ def plan_html(plan: transcript.Plan, state: str) -> str:
 
 
 def _plan_step(step: transcript.PlanStep) -> str:
-    """Return a step of a plan: its note or its tool, and behind it the full call."""
+    """Return a step of a plan: its note or its title, and behind it the full call."""
     is_begun = step.status is not ToolStatus.PENDING
-    name, note = escape(reveal(step.name)), "<br>".join(map(escape, step.notes))
+    note = "<br>".join(map(escape, step.notes))
     parts = [
         _glyph(step) if is_begun else "",
-        element("b", "summary", note or name),
-        element("small", "duration", name if note else ""),
+        element("b", "summary", note or escape(step.title)),
+        element("small", "duration", escape(reveal(step.name))),
         verdict_html(step.verdict),
     ]
     body = [

@@ -285,14 +285,14 @@ class Step(Model):
 
 
 class PlanStep(Model):
-    """A step of a plan; `note` is unchanged, `notes` are its lines."""
+    """A step of a plan; `note` is unchanged, `notes` are its lines; `title` stands for none."""
 
     id: str
     name: str
     status: ToolStatus
     glyph: str
     status_text: str
-    summary: str = ""
+    title: str = ""
     note: str = ""
     notes: tuple[str, ...] = ()
     verdict: str = ""

@@ -35,6 +35,12 @@ def find_gist(execution: schema.ToolExecution, summary: str) -> transcript.Gist:
     )
 
 
+def title_planned(call: schema.ToolCall) -> str:
+    """Return a title for a call that has not begun: by its code, or its first argument."""
+    first = call.model_copy(update={"arguments": dict(in_order(call)[:1])})
+    return shorten(_find_title(schema.ToolExecution(call=first), looks=False), LINE)
+
+
 def _find_kind(execution: schema.ToolExecution) -> transcript.Kind:
     if execution.question:
         return "question"

@@ -30,10 +30,10 @@ from ipyagent.ui.transcribe.call import (
 from ipyagent.ui.transcribe.call_texts import (
     SUMMARY,
     mask_plan,
-    summarize_arguments,
     transcribe_image,
     transcribe_planned,
 )
+from ipyagent.ui.transcribe.gist import title_planned
 
 SENT, WAITS = "You said", "Goes with the next request"
 UNSENT: Final = "Not sent: the run ended first"
@@ -337,7 +337,7 @@ def _step(
         status=status,
         glyph=glyph,
         status_text=status_text,
-        summary=summarize_arguments(step.call),
+        title=title_planned(step.call),
         note=step.note,
         notes=tuple(line for line in lines if line),
         verdict="not run" if left_out else "",
