@@ -57,7 +57,10 @@ def _attend(book: Any, index: int, *, deny: bool) -> None:
     while True:
         expect(asked.or_(done).first).to_be_visible(timeout=PATIENCE)
         if asked.count() == 0:
-            return
+            # A call that was just decided on no longer asks, and the next one may.
+            if done.count() > 0:
+                return
+            continue
         with suppress(Error):
             if deny:
                 reason = book.cell(index).locator("[data-ipyagent=reason]")
