@@ -233,3 +233,8 @@ def dollars(cost: float) -> str:
     if 0 < cost < 0.001:
         return "<$0.001"
     return f"${cost:.3f}" if cost < 1 else f"${cost:,.2f}"
+
+
+def image_text(width: int | None, height: int | None) -> str:
+    """Return the text for an image where none can be drawn; sizes are in pixels."""
+    return f"[image, {width}×{height} pixels]" if width and height else "[image]"  # noqa: RUF001

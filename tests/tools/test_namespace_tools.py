@@ -156,6 +156,12 @@ def test_the_newest_change_comes_first_with_its_line_of_code():
     ]
 
 
+def test_a_change_that_was_taken_back_is_named_so():
+    undone = RUNS[1].model_copy(update={"taken_back": ("call2",)})
+    (author,) = find_authors([undone], [], "df")
+    assert author.who == "run run2, call call2, taken back"
+
+
 @pytest.mark.parametrize(("column", "runs"), [("ratio", [2, 1]), ("a", [3, 1]), ("other", [1])])
 def test_a_column_has_authors_of_its_own(column: str, runs: list[int]):
     found = find_authors(RUNS, [], "df", column)

@@ -13,7 +13,19 @@ import hostile
 import pytest
 from hypothesis import given, strategies as st
 from inspection import controls
-from sample import BEGUN, call, done, one_call, render, run, run_html, said, sample_run, text
+from sample import (
+    BEGUN,
+    call,
+    done,
+    figure,
+    one_call,
+    render,
+    run,
+    run_html,
+    said,
+    sample_run,
+    text,
+)
 from test_details import written
 
 from harness import Follower
@@ -183,7 +195,13 @@ def test_services_that_number_calls_anew_in_each_reply_confuse_nothing():
 
 
 def test_images_are_named_with_their_size():
-    assert "  [image 480×200]\n" in render(sample_run())
+    assert "  [image, 480×200 pixels]\n" in render(sample_run())
+
+
+def test_an_image_that_its_output_names_is_named_once():
+    result = s.ToolResult(output="a\n[image, 480×200 pixels]\nb", images=(figure(),))
+    plotted = one_call(done(call("c1", "run_python", {"code": "plot()"}), "", result=result))
+    assert render(plotted).count("[image, 480×200 pixels]") == 1
 
 
 @pytest.mark.spec("A35")

@@ -19,7 +19,7 @@ from ipyagent.json_types import JsonDict
 from ipyagent.kernel import displays
 from ipyagent.kernel.displays import PageBundle
 from ipyagent.kernel.streams import DescriptorOutput
-from ipyagent.plaintext import strip_escapes
+from ipyagent.plaintext import image_text, strip_escapes
 from ipyagent.schema import Display, ImageContent, ToolResult
 from ipyagent.schema.tables import distinct
 from ipyagent.values.describe import compact_value
@@ -371,7 +371,7 @@ def _rich_texts(bundle: JsonDict) -> dict[str, str]:
 
 def _in_words(bundle: JsonDict, image: ImageContent | None, kind: str | None) -> str:
     if image is not None:
-        return f"[image, {image.width}×{image.height} pixels]"  # noqa: RUF001
+        return image_text(image.width, image.height)
     texts = (bundle.get(mime) for mime in ("text/plain", "text/markdown", "text/latex"))
     found = [_as_text(text) for text in texts if text]
     words = next((text for text in found if not text.startswith(displays.NAMES_OF_OBJECTS)), "")

@@ -75,7 +75,8 @@ def _by_runs(runs: Iterable[Run], name: str, column: str) -> Iterator[Author]:
             for change in call.result.variables if call.result else ():
                 if change.name == name and _concerns(change, column):
                     text = ": ".join(filter(None, (change.change, change.summary or change.type)))
-                    who = f"run {run.id}, call {call.call.id}"
+                    undone = ", taken back" if call.call.id in run.taken_back else ""
+                    who = f"run {run.id}, call {call.call.id}{undone}"
                     line = code_line(_code(call), name, column)
                     yield Author(call.started_at or run.started_at, text, who, line)
 

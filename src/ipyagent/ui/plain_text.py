@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
 from ipyagent import schema
-from ipyagent.plaintext import plural, reveal_prose, strip_escapes, visible
+from ipyagent.plaintext import image_text, plural, reveal_prose, strip_escapes, visible
 from ipyagent.ui import transcript
 from ipyagent.ui.reveal import clean_output, clip_output, find_lexer, reveal, reveal_diff, shorten
 from ipyagent.ui.transcribe.call import OPEN, CallContext, transcribe_call
@@ -96,12 +96,6 @@ def question_text(question: transcript.Question) -> str:
 def arguments_text(request: transcript.CallRequest) -> str:
     """Return the arguments, one a line; several lines are indented below their name."""
     return "\n".join(map(_named_value, request.shown))
-
-
-def image_text(image: transcript.Image) -> str:
-    """Return the text for an image where none can be drawn."""
-    size = f" {image.width}×{image.height}" if image.width and image.height else ""  # noqa: RUF001
-    return f"[image{size}]"
 
 
 def refused_image_text(image: transcript.Image) -> str:
@@ -413,7 +407,9 @@ class TextPrinter:
 
     def _print_media(self, media: transcript.Media, call: transcript.Call) -> None:
         if isinstance(media, transcript.Image):
-            self.line(f"  {image_text(media)}")
+            text = image_text(media.width, media.height)
+            if call.result is None or text not in call.result.output:
+                self.line(f"  {text}")
         else:
             plain = clean_output(media.data.get("text/plain", "")).strip("\n")
             self.write_indented(plain if plain != outcome_line(call) else "")
