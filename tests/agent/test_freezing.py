@@ -16,7 +16,16 @@ from ipyagent.agent.freezing import Frozen, FrozenCell, freeze
 from ipyagent.digests import digest_content
 from ipyagent.errors import AgentError, ConfigError
 from ipyagent.kernel.namespace import PlainNamespace
-from ipyagent.schema import Run, ToolResult
+from ipyagent.schema import (
+    DecidedBy,
+    Display,
+    Run,
+    Step,
+    ToolCall,
+    ToolExecution,
+    ToolResult,
+    ToolStatus,
+)
 from ipyagent.tools.fresh_kernel import pack_result
 from ipyagent.tools.sandbox import bubblewrap
 from ipyagent.wiring import freezing
@@ -670,6 +679,23 @@ def test_what_a_magic_names_is_kept(tmp_path: Path) -> None:
     own = ["n = 1", "%time a = slow(n)", "m = 2"]
     frozen = freeze([*own, run], {run.id}, {})
     assert [each.source for each in frozen.cells if each.is_own] == own[:2]
+
+
+def test_a_run_that_only_showed_things_shows_them_all_again() -> None:
+    shown = {"df.head()": "text/html", "df.sum()": "", "display(Markdown('# A'))": "text/markdown"}
+    executions = [
+        ToolExecution(
+            call=ToolCall(id=code, name="run_python", arguments={"code": code}),
+            status=ToolStatus.SUCCESS,
+            decided_by=DecidedBy.REHEARSAL,
+            result=ToolResult(output="…", displays=(Display(data={mime: "…"}),) if mime else ()),
+        )
+        for code, mime in shown.items()
+    ]
+    run = Run(id="shown", prompt="Show it.", steps=(Step(number=1, executions=tuple(executions)),))
+    frozen = freeze([run], {run.id}, {})
+    kept = "\n".join(each.source for each in frozen.cells)
+    assert [code in kept for code in shown] == [True, False, True]
 
 
 def test_a_call_that_was_taken_back_is_left_out(tmp_path: Path) -> None:

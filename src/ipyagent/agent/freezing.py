@@ -75,9 +75,9 @@ def freeze(
     slices = slice_code([part.code for part in parts], wanted, variables)
     for run in {part.run.id: part.run for part in parts if part.run}.values():
         own = [n for n, part in enumerate(parts) if part.run is run and part.code.text]
-        if own and not any(slices[n].text for n in own):  # the answer is from a look
-            last = parts[own[-1]]
-            parts[own[-1]] = replace(last, code=replace(last.code, puts_out=True))
+        if own and not any(slices[n].text for n in own):  # the answer is from looks
+            for n in [n for n in own if _has_displays(parts[n])] or own[-1:]:
+                parts[n] = replace(parts[n], code=replace(parts[n].code, puts_out=True))
             slices = slice_code([part.code for part in parts], wanted, variables)
     made = list(zip(parts, slices, strict=True))
     imports = dict.fromkeys(line for _, each in made for line in each.imports)
@@ -96,6 +96,10 @@ def freeze(
     left = tuple(each for name, each in kept.items() if name in wanted)
     runs = tuple(each for each in history if isinstance(each, Run) and each.id in chosen)
     return Frozen(tuple(cells), left, files, runs)
+
+
+def _has_displays(part: _Part) -> bool:
+    return bool(part.execution and part.execution.result and part.execution.result.displays)
 
 
 def _list_imported(line: str) -> Iterator[str]:
