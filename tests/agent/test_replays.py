@@ -471,14 +471,34 @@ def test_edits_of_one_file_are_repeated_from_its_start_and_not_at_their_end(
         assert (path.read_bytes(), lab.watcher.asked) == (end, [])
 
 
-def test_an_edit_of_a_file_that_is_not_what_it_was_is_asked_about(kernels: Kernels) -> None:
+WRITE = call("write_file", path="a.txt", content="b\n")
+
+
+@pytest.mark.parametrize("change", [edit("a", "b"), WRITE], ids=["edited", "written"])
+def test_a_change_of_a_file_that_is_not_what_it_was_is_asked_about(
+    kernels: Kernels, change: dict[str, Any]
+) -> None:
     path = kernels.root / "a.txt"
     path.write_text("a\n")
-    kernels.record(kernels.start(), edit("a", "b"), "Done.")
+    kernels.record(kernels.start(), change, "Done.")
     path.write_text("a\nmine\n")
     run = kernels.replay(kernels.start())
     assert "denied: a.txt is not what it was" in (run.error or "")
     assert path.read_text() == "a\nmine\n"
+
+
+@pytest.mark.parametrize("content", [None, "a\n", "b\n", "b\nc\n"])
+def test_a_file_is_written_again_over_what_this_run_found_or_left(
+    kernels: Kernels, content: str | None
+) -> None:
+    path = kernels.root / "a.txt"
+    path.write_text("a\n")
+    add = call("write_file", path="a.txt", content="c\n", mode="append")
+    kernels.record(kernels.start(), WRITE, add, "Done.")
+    path.unlink() if content is None else path.write_text(content)
+    lab = kernels.start()
+    run = kernels.replay(lab)
+    assert (run.error, lab.watcher.asked, path.read_text()) == (None, [], "b\nc\n")
 
 
 @pytest.mark.parametrize("name", ["mcp_shop_order", "api_shop_order", "api_request", "call_tool"])

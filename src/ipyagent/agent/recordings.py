@@ -329,10 +329,18 @@ class Recording:
     def find_changed_file(self, execution: ToolExecution, beside: Iterable[ToolExecution]) -> str:
         """Return a file that a call edits and that is not as it was then; "" if there is none.
 
-        `beside` are the calls of its step, itself among them: others may not have run yet.
+        `beside` are the calls of its step, itself among them: others may not have run yet. What
+        writes a whole file may do so again where nothing is lost: what calls of this run left.
         """
-        files = () if _replaces_file(execution) else _list_edited(execution)
-        known = [(each.path, each.before) for call in beside for each in _list_edited(call)]
+        files = _list_edited(execution)
+        known = {(each.path, each.before) for call in beside for each in _list_edited(call)}
+        if _replaces_file(execution):
+            known |= {(each.path, None) for each in files}
+            for _, call in (self.root or self)._calls:
+                changes = call.result.files if call.result else ()
+                known |= {
+                    (each.path, then) for each in changes for then in (each.before, each.after)
+                }
         now = [(each.path, self.digest_of(each.path)) for each in files]
         return next((each[0] for each in now if each not in known), "")
 
