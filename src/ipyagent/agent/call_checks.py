@@ -183,9 +183,10 @@ async def show_code(context: ToolContext, call: ToolCall) -> str:
     if tool.preview is None or tool.effects is None:
         return ""
     with suppress(AgentError):  # the calls before it may make the cell
-        job = partial(_show, tool, tool.check_arguments(call.arguments))
-        _, effects = await asyncio.get_running_loop().run_in_executor(context.threads, job)
-        return effects.code if effects else ""
+        arguments = tool.check_arguments(call.arguments)
+        job = partial(tool.preview, **arguments)
+        preview = await asyncio.get_running_loop().run_in_executor(context.threads, job)
+        return preview.code_beside(arguments) if preview else ""
     return ""
 
 

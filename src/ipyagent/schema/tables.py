@@ -61,12 +61,8 @@ class TableFacts:
 
 @dataclass(frozen=True)
 class WorkspaceFacts:
-    """The tables; all variables with the names of their types, or of the modules that they are.
-
-    `is_cut`: there are more files than those listed.
-    """
+    """The tables; all variables with the names of their types, or of the modules that they are."""
 
     tables: tuple[TableFacts, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
-    is_cut: bool = False

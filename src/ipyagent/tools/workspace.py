@@ -316,8 +316,6 @@ class Folder:
                     f"{link} is a symbolic link; none is followed, because a link easily "
                     "escapes the workspace"
                 )
-            case errno.EXDEV:
-                return PathTraversalError(f"{name!r} escapes the workspace")
             case errno.ENXIO:
                 return PathValidationError(f"{name} is a device or pipe, not a regular file")
             case errno.ENOTDIR:

@@ -419,13 +419,13 @@ class Environment:
         """True if a page shows the notebook of this namespace."""
         return bool(self.toolset.open_notebooks().pages())
 
-    def collect_facts(self, found: tuple[list[Entry], bool] | None = None) -> WorkspaceFacts:
-        """Return the workspace as objects; `found` are its files if they are known by now.
+    def collect_facts(self, files: Sequence[Entry] | None = None) -> WorkspaceFacts:
+        """Return the workspace as objects; `files` are its files if they are known by now.
 
         Files have columns if their description went with a prompt, to which another may refer.
         """
         variables = self.namespace.variables()
-        files, is_cut = found or self.workspace.find_files()
+        files = self.workspace.find_files()[0] if files is None else files
         in_files = (
             read_file_facts(self.workspace, path, 0)
             if path in self._glances
@@ -433,9 +433,7 @@ class Environment:
             for path in list_tables(files)
         )
         tables = (*list_table_facts(variables), *in_files)
-        return WorkspaceFacts(
-            tables, name_types(variables), tuple(each.path for each in files), is_cut
-        )
+        return WorkspaceFacts(tables, name_types(variables), tuple(each.path for each in files))
 
     def prompt_context(
         self,
@@ -467,7 +465,7 @@ class Environment:
             tables,
             remarks,
             holds_lazy_data(variables.values()),
-            self.collect_facts((files, is_cut)) if with_facts else None,
+            self.collect_facts(files) if with_facts else None,
         )
         return context, read
 
