@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 from types import ModuleType
 
@@ -32,12 +31,9 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def wheel(sdist: Path) -> Path:
     """Build the wheel from the source distribution, where no other program can be found."""
-    with tarfile.open(sdist) as archive:
-        archive.extractall(sdist.parent, filter="data")
-    [source] = [path for path in sdist.parent.iterdir() if path.is_dir()]
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "-w", "built"]
     subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", str(source), *options],
+        [sys.executable, "-m", "pip", "wheel", str(sdist), *options],
         cwd=sdist.parent,
         env=os.environ | {"PATH": ""},
         check=True,
