@@ -234,6 +234,34 @@ def test_a_page_may_send_requests_while_the_first_cell_starts(tmp_path: Path) ->
         assert tab.value(1)[RUN_JSON]["status"] == "error"
 
 
+SOON = """
+import pathlib
+import ipyagent.kernel.pages as pages
+pages.CONNECT_SECONDS = 3600
+%load_ext ipyagent
+print("loaded", flush=True)
+print(len(pages.current(get_ipython(), pathlib.Path()).pages()))"""
+
+
+@pytest.mark.spec("P42")
+def test_soon_after_loading_a_run_waits_for_the_page_that_is_about_to_connect(
+    tmp_path: Path,
+) -> None:
+    with kernel(tmp_path, loads=False, JPY_SESSION_NAME=str(tmp_path / "a.ipynb")) as started:
+        subshell, tabs = started.create_subshell(), list[Tab]()
+
+        def connect(message: Message) -> None:
+            if "loaded" in message["content"].get("text", ""):
+                tabs.append(Tab(started, "page", subshell=subshell))
+
+        assert started.run(SOON, page=connect).stdout.split() == ["loaded", "1"]
+
+
+def test_no_page_is_awaited_where_no_server_can_serve_one(tmp_path: Path) -> None:
+    with kernel(tmp_path, loads=False) as started:
+        assert started.run(SOON).stdout.split() == ["loaded", "0"]
+
+
 @pytest.mark.spec("P42")
 def test_a_request_of_a_page_does_not_create_a_journal(fresh: Kernel, tmp_path: Path) -> None:
     tab = Tab(fresh, "page")

@@ -41,6 +41,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -77,6 +78,9 @@ TARGET = "ipyagent"
 OUT = f"{TARGET}.out"
 
 LOADED = f"{TARGET}:loaded"
+
+CONNECT_SECONDS = 3.0
+"""After the announcement, a page that is there already may take so long to connect."""
 
 REQUEST_SECONDS = 5.0
 """Seconds that a page has to answer; one that is gone cannot say so."""
@@ -155,9 +159,12 @@ class Pages:
         self._pages: dict[str, Page] = {}
         self._left_subshells: list[str] = []
         self._known: Comm | None = None
+        self._has_connected, self._awaited_until = threading.Event(), 0.0
 
     def open(self, kernel: Kernel) -> None:
         """Accept connections, and announce ipyagent to pages that are there already."""
+        if "JPY_SESSION_NAME" in os.environ:  # as Jupyter's server sets it, which serves pages
+            self._awaited_until = time.monotonic() + CONNECT_SECONDS
         get_comm_manager().register_target(TARGET, self._connect)
         self._known = _make_known()
         # Front ends without the extension ignore it; a comm would be an error.
@@ -178,6 +185,11 @@ class Pages:
         with self._lock:
             return list(self._pages.values())
 
+    def wait_for_first(self) -> list[Page]:
+        """Return the connected pages; the first may still connect soon after the announcement."""
+        self._has_connected.wait(max(0.0, self._awaited_until - time.monotonic()))
+        return self.all()
+
     def answering(self) -> list[Page]:
         """Return the pages that left no request unanswered."""
         return [page for page in self.all() if not page.silent]
@@ -195,6 +207,7 @@ class Pages:
         self._look_after(self.all(), name)
         with self._lock:
             self._pages[name] = page
+        self._has_connected.set()
         comm.on_msg(lambda message: self._on_message(page, message["content"]["data"]))
         comm.on_close(lambda _: self._drop(page))
         subshells, self._left_subshells = self._left_subshells, []
@@ -411,7 +424,7 @@ def current(shell: Shell | None, home: Path) -> OpenNotebooks:
         return OpenNotebooks()
     frontend, saved = detect(shell), _saved_path(shell)
     return OpenNotebooks(
-        pages=lambda: shell.meta[Pages].all() if Pages in shell.meta else [],
+        pages=lambda: shell.meta[Pages].wait_for_first() if Pages in shell.meta else [],
         folder=saved.parent if saved else home,
         saved=saved,
         client=frontend.client,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
@@ -32,8 +31,6 @@ NO_PAGE = (
     "ipyagent's extension, and a page that shows it. Without that, insert_cell without an index "
     "proposes a new code cell; other changes can be described to the user"
 )
-
-CONNECT_SECONDS = 3.0
 
 CellRef = Annotated[int | str, WithJsonSchema({"type": "string"})]
 """The id or number of a cell; on the wire a text, which takes fewer bytes than both types."""
@@ -141,14 +138,7 @@ class NotebookTools:
         return self._with_undo(f"changed {title}; it was not run", document, change)
 
     def describe_cell(self, name: str) -> str:
-        """Describe a cell as the user names it: [10], nearest above the running one, or #3.
-
-        A page that has only just learned of ipyagent may be about to connect.
-        """
-        for _ in range(int(CONNECT_SECONDS / 0.05)):
-            if self._desktop.pages():
-                break
-            time.sleep(0.05)
+        """Describe a cell as the user names it: [10], nearest above the running one, or #3."""
         document, _ = self._find_readable(None)
         cells, number = document.cells(), name.strip("[]#")
         place = next(
