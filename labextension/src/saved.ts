@@ -17,13 +17,9 @@ import { UndoView } from './view/undo';
 /** The offers beside a run that an earlier version saved: none. */
 const NO_OFFERS: Offers = { sources: [], cells: [], go_on: null, undo: null };
 
-/** Return the card of a run, which may be missing; `before` sanitizes its HTML first. */
-export function savedCard(
-  html: string,
-  run: SavedRun | null,
-  before: (html: string) => string
-): HTMLElement {
-  const fragment = sanitizeCard(html, 1, before);
+/** Return the card of a run, which may be missing. */
+export function savedCard(html: string, run: SavedRun | null): HTMLElement {
+  const fragment = sanitizeCard(html);
   // Earlier versions had no card in their HTML.
   const card =
     fragment.querySelector<HTMLElement>('.ipyagent-card') ??

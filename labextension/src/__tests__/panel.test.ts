@@ -18,7 +18,7 @@ const actions = {
   insertExample: vi.fn(),
   notify: vi.fn()
 };
-const describeVariable = vi.fn<Lab['describe']>();
+const ask = vi.fn();
 let view: PanelView;
 
 /** The rows of a section, as the kernel draws them: `ipyagent.ui.panel`. */
@@ -112,7 +112,7 @@ const GONE = { cells: new Set<string>() };
 
 beforeEach(() => {
   vi.clearAllMocks();
-  host.lab = labWith({ describe: describeVariable });
+  host.lab = labWith({ ask: ask as Lab['ask'] });
   view = new PanelView(actions, document.createElement('div'));
   const page = document.createElement('div');
   page.tabIndex = -1;
@@ -348,40 +348,41 @@ describe('a variable', () => {
     }
     fold.open = true;
     fold.dispatchEvent(new Event('toggle'));
-    await vi.waitFor(() => expect(describeVariable).toHaveBeenCalled());
+    await vi.waitFor(() => expect(ask).toHaveBeenCalled());
     return fold;
   };
 
   it('shows its description when it is opened', async () => {
-    describeVariable.mockResolvedValue('<pre><code>3 rows</code></pre><script>1</script>');
+    ask.mockResolvedValue({ html: '<pre><code>3 rows</code></pre><script>1</script>' });
     show({ panel: variable('r1') });
-    expect(describeVariable).not.toHaveBeenCalled();
+    expect(ask).not.toHaveBeenCalled();
     const fold = await open();
-    expect(describeVariable).toHaveBeenCalledWith(fold.querySelector('.ipyagent-head'), 'x');
+    const head = fold.querySelector('.ipyagent-head');
+    expect(ask).toHaveBeenCalledWith(head, 'variable', { text: 'x' });
     await vi.waitFor(() => expect(fold.textContent).toBe('x3 rows'));
     expect(fold.querySelector('script')).toBeNull();
   });
 
   it('is described again when a run has changed it', async () => {
-    describeVariable.mockResolvedValueOnce('3 rows').mockResolvedValue('4 rows');
+    ask.mockResolvedValueOnce({ html: '3 rows' }).mockResolvedValue({ html: '4 rows' });
     show({ panel: variable('r1') });
     const fold = await open();
     show({ panel: variable('r1') });
-    expect(describeVariable).toHaveBeenCalledOnce();
+    expect(ask).toHaveBeenCalledOnce();
     show({ panel: variable('r2') });
     await vi.waitFor(() => expect(fold.textContent).toBe('x4 rows'));
     expect(fold.open).toBe(true);
   });
 
   it('is as the kernel described it last: an earlier reply may come later', async () => {
-    const replies: ((html: string) => void)[] = [];
-    describeVariable.mockImplementation(() => new Promise(reply => replies.push(reply)));
+    const replies: ((reply: { html: string }) => void)[] = [];
+    ask.mockImplementation(() => new Promise(reply => replies.push(reply)));
     show({ panel: variable('r1') });
     const fold = await open();
     show({ panel: variable('r2') });
-    replies[1]('4 rows');
-    replies[0]('3 rows');
-    await Promise.all(describeVariable.mock.results.map(({ value }) => value as unknown));
+    replies[1]({ html: '4 rows' });
+    replies[0]({ html: '3 rows' });
+    await Promise.all(ask.mock.results.map(({ value }) => value as unknown));
     expect(fold.textContent).toBe('x4 rows');
   });
 });

@@ -149,15 +149,12 @@ export function savedOf(
 export function labWith(parts: Partial<Lab>): Lab {
   return {
     insertCells: () => null,
-    freeze: () => Promise.resolve([]),
     askBelow: () => null,
     runAgain: () => Promise.resolve(''),
     runCells: () => null,
-    describe: () => Promise.resolve(''),
-    complete: () => Promise.resolve([]),
     edit: () => null,
     chooseModel: () => Promise.resolve(false),
-    undo: () => undefined,
+    ask: () => undefined,
     ...parts
   };
 }

@@ -188,9 +188,9 @@ function cellOf(element: Element): Element | null {
   return element.closest(OURS)?.closest('.jp-Cell') ?? null;
 }
 
-/** Return the connection to the kernel of a card. */
+/** Return the connection to the kernel of a card; one in no notebook is about the current one. */
 function linkOf(links: Links, card: Node): Link | null {
-  const link = links.of(links.around(card));
+  const link = links.of(links.around(card) ?? links.panel);
   return link?.overview ? link : null;
 }
 
@@ -203,23 +203,7 @@ export function serveCards(links: Links): void {
     askBelow: (...asked) => problemOf(() => askBelow(links, ...asked)),
     runAgain: (...asked) => runAgain(links, ...asked).catch(String),
     runCells: (from, ids) => problemOf(() => runChanged(links, from, ids)),
-    freeze: async (from, runId) => {
-      const link = linkOf(links, from);
-      const reply = await link?.ask('freeze', { run_id: runId });
-      return reply?.cells ?? [];
-    },
-    undo: (from, runId, isDry) =>
-      linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry }),
-    describe: async (from, name) => {
-      const link = linkOf(links, from) ?? links.current;
-      const reply = await link?.ask('variable', { text: name });
-      return reply?.html ?? reply?.problem ?? NO_CONNECTION;
-    },
-    complete: async (from, text) => {
-      const link = linkOf(links, from);
-      const reply = await link?.ask('complete', { text });
-      return reply?.names ?? [];
-    },
+    ask: (from, what, about) => linkOf(links, from)?.ask(what, about),
     edit: (code, mimeType) => editorOf(links, code, mimeType),
     chooseModel: from => chooseModel(linkOf(links, from))
   };

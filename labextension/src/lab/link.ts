@@ -5,6 +5,7 @@ import { Signal } from '@lumino/signaling';
 
 import { type Answer, Channel, type ToRun } from '../channel';
 import type { Ask, Overview, PageRequest, PendingApproval, Protocol, RunLine } from '../protocol';
+import type { Reply } from '../view/host';
 import { endSubshell, hasComm, SubshellComm } from './control';
 
 const TARGET = 'ipyagent';
@@ -12,9 +13,6 @@ const TARGET = 'ipyagent';
 const PAGE = UUID.uuid4();
 
 type Replies = Protocol['replies'];
-
-/** The kernel's reply, or why there is none; null if it has nothing to say. */
-type Reply<What extends keyof Replies> = (Partial<Replies[What]> & { problem?: string }) | null;
 
 /** The fields of messages that a link receives. */
 interface Content {

@@ -15,10 +15,10 @@ import { Card } from '../view/card';
 import { Child, h, Slot } from '../view/dom';
 import { requestButton } from '../view/followUp';
 import { button, field } from '../view/form';
-import { Head } from '../view/head';
 import { keep, place } from '../view/morph';
 import type { Makers, Part } from '../view/own';
 import { reveal } from '../view/reveal';
+import { Head } from '../view/trace';
 import type { PanelActions, PanelState } from './panel';
 
 const NO_RUN = { decide: () => undefined, send: () => undefined };
@@ -177,15 +177,8 @@ class RowPart implements Part<Row> {
 }
 
 /** The description of a variable, while its row is open. */
-class HeadPart implements Part<Shown> {
-  readonly element: HTMLElement;
-
-  private head = new Head();
+class HeadPart extends Head implements Part<Shown> {
   private known = '';
-
-  constructor() {
-    this.element = this.head.element;
-  }
 
   update(shown: Shown, block: HTMLElement): void {
     const fold = block.querySelector('details');
@@ -193,7 +186,7 @@ class HeadPart implements Part<Shown> {
       return;
     }
     place(this.element, fold);
-    const show = (): unknown => fold.open && void this.head.show(shown.name);
+    const show = (): unknown => fold.open && void this.show(shown.name);
     fold.ontoggle = show;
     if (this.known !== shown.run_id) {
       this.known = shown.run_id;

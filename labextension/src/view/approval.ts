@@ -1,13 +1,12 @@
 /** Asks for a decision: by a form, and the editor that may take its place. */
 import type { Answer, DecideOn } from '../channel';
 import type { Asked, Late } from '../protocol';
-import { h, Slot } from './dom';
+import { h, NO_SHORTCUTS, Slot } from './dom';
 import { type Edited, Editor } from './editor';
-import { approvalForm, Decide } from './form';
+import { approvalForm, Decide, questionForm } from './form';
 import { Gate } from './gate';
 import { keep, place } from './morph';
 import type { Part } from './own';
-import { questionForm } from './question';
 
 /** The elements that show what is asked about: its first line, and all of it. */
 export interface AskedAbout {
@@ -26,8 +25,7 @@ export class FormPart implements Part<Asked> {
   private editor: Editor | null = null;
   /** Stands at the code, where that has a caption; else with the other buttons. */
   private pencil: HTMLElement | null = null;
-  /** Keys of the notebook do nothing in it, and those of buttons work. */
-  private atCode = keep(h('span', { 'data-lm-suppress-shortcuts': 'true' }));
+  private atCode = keep(h('span', NO_SHORTCUTS));
 
   /** `run` runs what was approved, where that can be. */
   constructor(

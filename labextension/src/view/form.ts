@@ -1,6 +1,6 @@
 /** Forms for a user's decision, each of which is sent once. */
 import type { Answer } from '../channel';
-import type { Approval } from '../protocol';
+import type { Approval, Question } from '../protocol';
 import { Child, h } from './dom';
 import { host, type TextEditor } from './host';
 import { reveal } from './reveal';
@@ -199,4 +199,26 @@ function alwaysMenu(buttons: readonly Child[], covers: string): HTMLElement | nu
   const head = h('summary', { class: 'ipyagent-button', 'data-ipyagent': 'more-ways' }, 'Always…');
   const menu = h('details', { class: 'ipyagent-always' }, head, ...buttons, note);
   return buttons.length === 0 ? null : menu;
+}
+
+/** Return a form with a button for each choice, a text field, and a button that declines. */
+export function questionForm({ text, choices }: Question, decide: Decide): HTMLElement {
+  return answerForm(`Question: ${text}`, decide, send => {
+    const answer = (words: string): void => {
+      if (words.trim() !== '') {
+        send({ decision: 'answer', text: words });
+      }
+    };
+    const hint = choices.length > 0 ? 'or an answer of your own' : 'Your answer';
+    const own = field('answer-field', hint, `Answer to: ${text}`, () => answer(own.value));
+    const picks = choices.map(choice =>
+      button('choice', reveal(choice), `Answer: ${choice}`, () => answer(choice))
+    );
+    return [
+      picks.length > 0 ? h('div', { class: 'ipyagent-picks' }, ...picks) : null,
+      own,
+      button('send', 'Send', 'Send this answer', () => answer(own.value)),
+      button('deny', 'Decline', 'Decline to answer', () => send({ decision: 'deny', reason: '' }))
+    ];
+  });
 }

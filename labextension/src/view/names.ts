@@ -28,13 +28,16 @@ export function nameList(field: HTMLTextAreaElement): HTMLElement {
   };
   field.addEventListener('input', () => {
     const [number, typed] = [++asked, mention()];
-    void (typed === null ? null : host.lab?.complete(field, typed))?.then(names => {
-      if (number === asked) {
-        const draw = (name: string): HTMLElement =>
-          button('name', reveal(name), `Insert ${name}`, () => take(name));
-        list.replaceChildren(...names.filter(name => name !== typed).map(draw));
+    void (typed === null ? null : host.lab?.ask(field, 'complete', { text: typed }))?.then(
+      reply => {
+        if (number === asked) {
+          const { names = [] } = reply ?? {};
+          const draw = (name: string): HTMLElement =>
+            button('name', reveal(name), `Insert ${name}`, () => take(name));
+          list.replaceChildren(...names.filter(name => name !== typed).map(draw));
+        }
       }
-    });
+    );
     list.replaceChildren();
   });
   const onKey = (event: KeyboardEvent): void => {

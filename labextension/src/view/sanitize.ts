@@ -6,9 +6,6 @@
 import { h } from './dom';
 import { dress, dressText, isName } from './dress';
 
-/** A sanitizer that runs first: JupyterLab's own, where there is one. */
-type Before = (html: string) => string;
-
 /** The elements, attributes and classes that are built of HTML. */
 interface Allowed {
   readonly tags: Set<string>;
@@ -56,12 +53,8 @@ const inert = document.implementation.createHTMLDocument();
 const parser = document.implementation.createHTMLDocument().body;
 
 /** Return a part of a card as safe nodes; its first step has that number. */
-export function sanitizeCard(
-  html: string,
-  number = 1,
-  before: Before = keepHtml
-): DocumentFragment {
-  const fragment = nodesOf(before(html), CARD);
+export function sanitizeCard(html: string, number = 1): DocumentFragment {
+  const fragment = nodesOf(html, CARD);
   dress(fragment, number);
   return fragment;
 }
@@ -133,11 +126,6 @@ function isDrawn(image: HTMLElement, into: Element | DocumentFragment): boolean 
   const isFigure =
     url.startsWith(DRAWING) && into instanceof Element && into.matches(AROUND_DRAWING);
   return DATA_IMAGE.test(url) || isFigure;
-}
-
-/** Return HTML unchanged, where no other sanitizer runs. */
-export function keepHtml(html: string): string {
-  return html;
 }
 
 function restrictLink(link: HTMLAnchorElement): void {

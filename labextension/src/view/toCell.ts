@@ -1,5 +1,5 @@
 /** Buttons that make code of a run cells of its notebook, or run its cell again. */
-import { h } from './dom';
+import { h, NO_SHORTCUTS } from './dom';
 import { button } from './form';
 import { type CellSource, host, type Lab } from './host';
 
@@ -45,9 +45,9 @@ export function keepCells(runId: string, sources: readonly string[]): HTMLElemen
   }
   const hint = 'Insert the code that led to the results as plain cells below';
   return toCells('keep-cells', 'Keep as cells', hint, async from => {
-    const frozen = (await host.lab?.freeze(from, runId)) ?? [];
-    return frozen.length > 0
-      ? insert(from, frozen, 'Inserted below, unverified')
+    const { cells = [] } = (await host.lab?.ask(from, 'freeze', { run_id: runId })) ?? {};
+    return cells.length > 0
+      ? insert(from, cells, 'Inserted below, unverified')
       : insert(from, sources, 'Inserted all code below');
   });
 }
@@ -93,7 +93,7 @@ export function confirmingButton(
 ): HTMLElement {
   const press = (): unknown => act && void confirmResult(element, act(place));
   const element = button(name, label, description, press);
-  const place = h('span', { 'data-lm-suppress-shortcuts': 'true', role: 'status' }, element);
+  const place = h('span', { ...NO_SHORTCUTS, role: 'status' }, element);
   return place;
 }
 

@@ -1,5 +1,5 @@
 /** A button that undoes a run, or puts back what was undone, after showing what would happen. */
-import { h } from './dom';
+import { h, NO_SHORTCUTS } from './dom';
 import { button } from './form';
 import { host } from './host';
 import { reveal } from './reveal';
@@ -10,7 +10,7 @@ const PATIENCE = 500;
 const LOST = ['The connection to the kernel was lost.'];
 
 export class UndoView {
-  readonly element = h('div', { class: 'ipyagent-undo', 'data-lm-suppress-shortcuts': 'true' });
+  readonly element = h('div', { class: 'ipyagent-undo', ...NO_SHORTCUTS });
 
   constructor(
     private runId: string,
@@ -32,7 +32,7 @@ export class UndoView {
 
   private async ask(isDry: boolean): Promise<void> {
     const { runId } = this;
-    const answer = host.lab?.undo(this.element, runId, isDry);
+    const answer = host.lab?.ask(this.element, 'undo', { run_id: runId, dry_run: isDry });
     if (answer === undefined) {
       // In a fresh kernel there is no %agent yet; once it is loaded, the button works too.
       const how = `in a cell, run %load_ext ipyagent, then %agent undo ${runId}.`;
