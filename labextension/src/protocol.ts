@@ -455,14 +455,13 @@ export interface OverviewChanged {
 /**
  * An overview of a notebook: its newest runs, oldest first, and the side panel.
  *
- * `model` would answer now; `waiting` is a plan that no cell asks about, and has no `approval_id`;
- * the blocks of `panel` are those that have changed; `status` is the line of the status bar.
+ * `model` would answer now; the blocks of `panel` are those that have changed; `status` is the
+ * line of the status bar.
  */
 export interface Overview {
   model: string;
   runs: RunLine[];
   approvals: PendingApproval[];
-  waiting: PendingApproval | null;
   panel: Blocks;
   status: string;
 }
@@ -484,15 +483,14 @@ export interface RunLine {
 /**
  * A waiting decision about a call or a whole plan; `about` names it in a word.
  *
- * `html` is the call or the plan in full, `change` what would become of a cell, or "". A plan that
- * no cell asks about has no calls that could be edited.
+ * `change` is what would become of a cell, or "". A plan that no cell asks about has an
+ * `approval_id` of "", and no calls that could be edited.
  */
 export interface PendingApproval {
   approval_id: string;
   run_id: string;
   cell_id: string | null;
   about: string;
-  html: string;
   asked: Asked;
   proposal: Proposal | null;
   change: string;

@@ -91,7 +91,6 @@ const overview = (live: boolean): Overview => ({
   model: '',
   runs: [{ id: RUN_ID, live, cell_id: 'cell' } as Overview['runs'][number]],
   approvals: [],
-  waiting: null,
   panel: { set: [], order: {} },
   status: ''
 });

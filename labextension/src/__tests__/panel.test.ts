@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { PanelState } from '../lab/panel';
-import { countWaiting, PanelView } from '../lab/panelView';
+import { PanelView } from '../lab/panelView';
 import type { Asked, Blocks, Drawn, Overview, PendingApproval, RowButton } from '../protocol';
 import { host, type Lab } from '../view/host';
 import { askAbout, APPROVAL, callHtml, formOf, plan, labWith } from './story';
@@ -55,7 +55,6 @@ const asking = (approvalId: string, changes: Partial<PendingApproval> = {}): Pen
   run_id: 'r2',
   cell_id: 'cell-2',
   about: 'run_python',
-  html: callHtml('x = 1'),
   asked: askAbout(
     'run_python',
     { code: 'x = 1' },
@@ -66,14 +65,14 @@ const asking = (approvalId: string, changes: Partial<PendingApproval> = {}): Pen
   ...changes
 });
 const draft = plan(2);
+const PLAN = draft.set.find(({ key }) => key === 'r/p')?.html ?? '';
 const planned = (id: string, changes: Partial<Asked> = {}) => {
   const asked = formOf(draft, 'r/p/a');
   const approval = asked.approval && { ...asked.approval, id };
-  const { html = '' } = draft.set.find(({ key }) => key === 'r/p') ?? {};
-  return { about: 'a plan', html, asked: { ...asked, approval, ...changes } };
+  return { about: 'a plan', asked: { ...asked, approval, ...changes } };
 };
 const overview = (changes: Partial<Overview>): Overview => {
-  const none = { model: '', runs: [], approvals: [], waiting: null, status: '' };
+  const none = { model: '', runs: [], approvals: [], status: '' };
   return { ...none, panel: { set: [], order: {} }, ...changes };
 };
 const show = (changes: Partial<Overview> | null, state: Partial<PanelState> = {}): void => {
@@ -95,8 +94,13 @@ const showAsked = (approvals: PendingApproval[], state: Partial<PanelState> = {}
     row(about, press('jump', cell_id ?? ''))
   ]);
   const panel = blocksOf(approvals.length > 0 ? { asked: Object.fromEntries(rows) as Rows } : {});
-  const waiting = approvals.find(({ approval_id }) => approval_id === '') ?? null;
-  show({ approvals: approvals.filter(each => each !== waiting), waiting, panel }, state);
+  approvals.forEach(each => {
+    const key = `asked/${each.run_id} ${each.approval_id}`;
+    const html = each.asked.is_plan ? PLAN : callHtml('x = 1');
+    panel.set.push(drawn(`${key}/call`, html), drawn(`${key}/form`, '<div></div>', each.asked));
+    Object.assign(panel.order, { [key]: [`${key}/call`], [`${key}/call`]: [`${key}/form`] });
+  });
+  show({ approvals, panel }, state);
 };
 const all = (name: string): HTMLElement[] => [
   ...view.element.querySelectorAll<HTMLElement>(`[data-ipyagent="${name}"]`)
@@ -274,10 +278,6 @@ describe('what waits', () => {
     find('deny').click();
     find('approve').click();
     expect(actions.decide.mock.calls).toEqual([[waiting, { decision: 'deny', reason: 'later' }]]);
-  });
-
-  it('is counted', () => {
-    expect(countWaiting(overview({ approvals: [asking('a1')], waiting: asking('') }))).toBe(2);
   });
 
   it('offers notifications where the user can allow them', () => {

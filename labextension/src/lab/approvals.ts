@@ -29,11 +29,15 @@ export interface Waiting {
   readonly panel: NotebookPanel;
 }
 
-/** List the approvals of a kernel, or of all kernels, oldest first, with the notebook that asks. */
+/**
+ * List the approvals of a kernel, or of all kernels, oldest first, with the notebook that asks. A
+ * plan that no cell asks about is not among them.
+ */
 export function listWaiting(links: Links, of: readonly Link[] = links.all): Waiting[] {
   return of.flatMap(link => {
     const panels = links.notebooks(link);
-    return (link.overview?.approvals ?? []).map(approval => ({
+    const asked = link.overview?.approvals.filter(({ approval_id }) => approval_id !== '') ?? [];
+    return asked.map(approval => ({
       key: approvalKey(approval),
       approval,
       link,

@@ -16,7 +16,7 @@ import { cellIds, goTo, placeOf, runBelow, uncover, watchCells } from './cells';
 import { Composer } from './composer';
 import type { Links } from './links';
 import { sharedNotebook } from './notebookTools';
-import { countWaiting, PanelView } from './panelView';
+import { PanelView } from './panelView';
 import { NOTIFY } from './reminders';
 import { insertCells } from './sharedCells';
 
@@ -199,7 +199,7 @@ export class Panel extends Widget {
   /** Show on the side bar how many questions wait. */
   private showCount(): void {
     const { overview, isReachable } = this.controller.state();
-    const count = overview !== null && isReachable ? countWaiting(overview) : 0;
+    const count = isReachable ? (overview?.approvals.length ?? 0) : 0;
     const { dataset } = this.title;
     this.title.dataset = { ...dataset, waiting: count > 0 ? `${count}` : '' };
     this.title.caption = count > 0 ? `${CAPTION} (${count} waiting for you)` : CAPTION;
@@ -270,7 +270,7 @@ function addStatus(bar: IStatusBar, links: Links): void {
   const show = (): void => {
     const overview = links.current?.overview ?? null;
     if (overview !== null) {
-      const isWaiting = countWaiting(overview) > 0;
+      const isWaiting = overview.approvals.length > 0;
       setText(line, reveal(overview.status));
       line.title = isWaiting ? 'Go to the question' : 'Show the panel';
       line.classList.toggle('ipyagent-waiting', isWaiting);

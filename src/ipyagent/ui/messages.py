@@ -70,15 +70,14 @@ class Asked(Model):
 class PendingApproval(Model):
     """A waiting decision about a call or a whole plan; `about` names it in a word.
 
-    `html` is the call or the plan in full, `change` what would become of a cell, or "". A plan that
-    no cell asks about has no calls that could be edited.
+    `change` is what would become of a cell, or "". A plan that no cell asks about has an
+    `approval_id` of "", and no calls that could be edited.
     """
 
     approval_id: str
     run_id: str
     cell_id: str | None
     about: str
-    html: str
     asked: Asked
     proposal: Proposal | None = None
     change: str = ""
@@ -185,14 +184,13 @@ class Blocks(Model):
 class Overview(Model):
     """An overview of a notebook: its newest runs, oldest first, and the side panel.
 
-    `model` would answer now; `waiting` is a plan that no cell asks about, and has no `approval_id`;
-    the blocks of `panel` are those that have changed; `status` is the line of the status bar.
+    `model` would answer now; the blocks of `panel` are those that have changed; `status` is the
+    line of the status bar.
     """
 
     model: str
     runs: tuple[RunLine, ...]
     approvals: tuple[PendingApproval, ...]
-    waiting: PendingApproval | None
     panel: Blocks
     status: str
 
