@@ -127,13 +127,14 @@ export interface Drawn {
 /**
  * A form: it decides on a call or the steps of a plan, or answers the question.
  *
- * `late` is a decision that came before the click; `approval` is None if only that is to be said.
+ * `about` names what it is about. `late` is a decision that came before the click; `approval` is
+ * None if only that is to be said.
  */
 export interface Asked {
   type: 'asked';
   run_id: string;
+  about: string;
   approval: Approval | null;
-  is_plan: boolean;
   question: Question | null;
   late: Late | null;
   calls: AskedCall[];
@@ -170,41 +171,16 @@ export interface Late {
 }
 /**
  * A call that is asked about, or a plan's step, as an editor needs it.
+ *
+ * `code` names the argument that is code in a `language`; None if all are edited as JSON.
  */
 export interface AskedCall {
   id: string;
   name: string;
   note: string;
-  request: CallRequest;
-}
-/**
- * The full request of a call.
- *
- * `arguments` are all of them, `shown` those that the preview does not show. `is_exact_folded`: a
- * diff or the name of a cell shows some of them in other words.
- */
-export interface CallRequest {
   arguments: Record<string, unknown>;
-  preview: Preview | null;
-  shown: Argument[];
-  is_exact_folded: boolean;
-  parse_error: string;
-}
-/**
- * The effect of a call, as code or as a diff; `caption` names it and counts its lines.
- */
-export interface Preview {
-  kind: 'code' | 'diff';
-  text: string;
+  code: string | null;
   language: string;
-  caption: string;
-}
-/**
- * An argument that the preview does not show, its value as text.
- */
-export interface Argument {
-  name: string;
-  value: string;
 }
 /**
  * Several calls of a step that wait: the ids of their approvals, in the order of the calls.
@@ -378,7 +354,7 @@ export interface TakeBack {
 export interface Decide {
   type: 'decide';
   approval_id: string;
-  answer: Approve | Deny | Reply | Edit | EditCall;
+  answer: Approve | Deny | Reply | Edit;
 }
 /**
  * The user approves once, or for longer.
@@ -402,32 +378,19 @@ export interface Reply {
   text: string;
 }
 /**
- * The user edits a plan.
+ * The user edits a call or the steps of a plan, and is asked again.
  */
 export interface Edit {
   decision: 'edit';
-  plan: EditedStep[];
+  calls: EditedCall[];
 }
 /**
- * A step of a plan as the user edited it.
- */
-export interface EditedStep {
-  call: EditedCall;
-  note: string;
-}
-/**
- * A call of a plan as the user edited it.
+ * A call, or a step of a plan, as the user edited it.
  */
 export interface EditedCall {
   id: string;
   name: string;
-  arguments: Record<string, unknown>;
-}
-/**
- * The user changes the arguments of a call, and is asked again.
- */
-export interface EditCall {
-  decision: 'edit_call';
+  note: string;
   arguments: Record<string, unknown>;
 }
 /**

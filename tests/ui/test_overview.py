@@ -208,8 +208,8 @@ def test_a_call_that_waits_is_told_whole(kernel: Kernel):
     (approval,) = kernel.told()["approvals"]
     assert (approval["approval_id"], approval["run_id"]) == ("a1", "r")
     asked = approval["asked"]
-    assert (asked["approval"]["id"], asked["is_plan"]) == ("a1", False)
-    assert asked["calls"][0]["request"]["arguments"]["api_key"] == "sk-1"
+    assert (asked["approval"]["id"], asked["about"]) == ("a1", "fetch")
+    assert asked["calls"][0]["arguments"]["api_key"] == "sk-1"
     assert 'data-state="awaiting_approval"' in in_full(kernel.told())
     assert "sk-1" in in_full(kernel.told())
     assert (approval["change"], approval["proposal"]) == ("", None)
@@ -319,7 +319,7 @@ def test_a_plan_that_a_cell_asks_about_is_an_approval(kernel: Kernel):
     told = kernel.told()
     (approval,) = told["approvals"]
     assert approval["approval_id"] == "a1"
-    assert approval["asked"]["calls"][0]["request"]["arguments"]["api_key"] == "sk-1"
+    assert approval["asked"]["calls"][0]["arguments"]["api_key"] == "sk-1"
     assert "sk-1" in in_full(told)
     assert approval["about"] == "a plan"
 

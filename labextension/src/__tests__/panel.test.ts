@@ -96,7 +96,7 @@ const showAsked = (approvals: PendingApproval[], state: Partial<PanelState> = {}
   const panel = blocksOf(approvals.length > 0 ? { asked: Object.fromEntries(rows) as Rows } : {});
   approvals.forEach(each => {
     const key = `asked/${each.run_id} ${each.approval_id}`;
-    const html = each.asked.is_plan ? PLAN : callHtml('x = 1');
+    const html = each.about === 'a plan' ? PLAN : callHtml('x = 1');
     panel.set.push(drawn(`${key}/call`, html), drawn(`${key}/form`, '<div></div>', each.asked));
     Object.assign(panel.order, { [key]: [`${key}/call`], [`${key}/call`]: [`${key}/form`] });
   });

@@ -160,7 +160,7 @@ class DrawnProposal {
   private makeView(): ProposalView {
     const { approval, link, panel, proposal } = this.proposed;
     const { cell_id, kind, path, side } = proposal.place;
-    const { source } = approval.asked.calls[0].request.arguments;
+    const { source } = approval.asked.calls[0].arguments;
     const changed = nameChange(this.panel, side === 'changed' ? cell_id : '', source);
     const step = listSteps(link).find(each => each.startsWith(`${approval.run_id} `)) ?? '';
     const own = panel.context.path;

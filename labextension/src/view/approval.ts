@@ -1,8 +1,8 @@
 /** Asks for a decision: by a form, and the editor that may take its place. */
-import type { Answer, DecideOn } from '../channel';
+import type { DecideOn } from '../channel';
 import type { Asked, Late } from '../protocol';
 import { h, NO_SHORTCUTS, Slot } from './dom';
-import { type Edited, Editor } from './editor';
+import { Editor } from './editor';
 import { approvalForm, Decide, questionForm } from './form';
 import { Gate } from './gate';
 import { keep, place } from './morph';
@@ -36,7 +36,7 @@ export class FormPart implements Part<Asked> {
   }
 
   /** Ask; `about` describes it for screen readers. A gate watches what is `shown`, if anything. */
-  update(asked: Asked, block: HTMLElement, shown = callIn(block), about = nameOf(asked)): void {
+  update(asked: Asked, block: HTMLElement, shown = callIn(block), about = asked.about): void {
     place(this.element, block);
     const { run_id, approval, question, late, calls } = asked;
     this.late.showIf(late, lateNote);
@@ -83,13 +83,13 @@ export class FormPart implements Part<Asked> {
   }
 
   /** Show an editor in place of the buttons; the kernel asks again about the result. */
-  private edit({ calls, is_plan }: Asked, about: string, send: Decide): void {
+  private edit({ calls }: Asked, about: string, send: Decide): void {
     const editor = new Editor(about, calls, edited => {
       this.closeEditor();
       if (edited === null) {
         this.pencil?.focus();
       } else {
-        send(is_plan ? planOf(edited) : { decision: 'edit_call', arguments: edited[0].given });
+        send({ decision: 'edit', calls: edited });
       }
     });
     this.form.element.hidden = true;
@@ -111,18 +111,6 @@ function callIn(block: HTMLElement): AskedAbout | null {
   const body = block.closest('details');
   const head = body?.querySelector('summary');
   return body && head ? { head, body } : null;
-}
-
-function nameOf({ is_plan, calls }: Asked): string {
-  return is_plan ? 'this plan' : (calls.at(0)?.name ?? 'this call');
-}
-
-function planOf(edited: Edited[]): Answer {
-  const plan = edited.map(({ item: { id, name, note }, given }) => ({
-    call: { id, name, arguments: given },
-    note
-  }));
-  return { decision: 'edit', plan };
 }
 
 /** Return a note that a click came after the decision. */

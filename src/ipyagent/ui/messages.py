@@ -18,7 +18,6 @@ from ipyagent.schema import ToolStatus
 from ipyagent.schema.messages import JsonValue, Model
 from ipyagent.ui.transcript import (
     Approval,
-    CallRequest,
     Late,
     Proposal,
     Question,
@@ -44,24 +43,30 @@ class RunLine(Model):
 
 
 class AskedCall(Model):
-    """A call that is asked about, or a plan's step, as an editor needs it."""
+    """A call that is asked about, or a plan's step, as an editor needs it.
+
+    `code` names the argument that is code in a `language`; None if all are edited as JSON.
+    """
 
     id: str
     name: str
     note: str = ""
-    request: CallRequest
+    arguments: JsonDict
+    code: str | None = None
+    language: str = "python"
 
 
 class Asked(Model):
     """A form: it decides on a call or the steps of a plan, or answers the question.
 
-    `late` is a decision that came before the click; `approval` is None if only that is to be said.
+    `about` names what it is about. `late` is a decision that came before the click; `approval` is
+    None if only that is to be said.
     """
 
     type: Literal["asked"] = "asked"
     run_id: str
+    about: str
     approval: Approval | None
-    is_plan: bool = False
     question: Question | None = None
     late: Late | None = None
     calls: tuple[AskedCall, ...] = ()
@@ -294,35 +299,22 @@ class Reply(Model):
 
 
 class EditedCall(Model):
-    """A call of a plan as the user edited it."""
+    """A call, or a step of a plan, as the user edited it."""
 
     id: str
     name: str
-    arguments: JsonDict
-
-
-class EditedStep(Model):
-    """A step of a plan as the user edited it."""
-
-    call: EditedCall
     note: str
+    arguments: JsonDict
 
 
 class Edit(Model):
-    """The user edits a plan."""
+    """The user edits a call or the steps of a plan, and is asked again."""
 
     decision: Literal["edit"] = "edit"
-    plan: tuple[EditedStep, ...]
+    calls: tuple[EditedCall, ...]
 
 
-class EditCall(Model):
-    """The user changes the arguments of a call, and is asked again."""
-
-    decision: Literal["edit_call"] = "edit_call"
-    arguments: JsonDict
-
-
-Answer = Annotated[Approve | Deny | Reply | Edit | EditCall, Field(discriminator="decision")]
+Answer = Annotated[Approve | Deny | Reply | Edit, Field(discriminator="decision")]
 
 
 class Decide(Model):
