@@ -320,7 +320,6 @@ export interface Addition {
  */
 export interface Init {
   type: 'init';
-  id: string;
 }
 /**
  * A page missed a message.

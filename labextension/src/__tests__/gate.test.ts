@@ -6,7 +6,7 @@ import { PanelView } from '../lab/panelView';
 import type { Asked } from '../protocol';
 import { Card } from '../view/card';
 import { host } from '../view/host';
-import { ProposalView } from '../view/proposal';
+import { ProposalView } from '../view/approval';
 import {
   APPROVAL,
   askAbout,

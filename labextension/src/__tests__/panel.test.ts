@@ -12,7 +12,6 @@ const actions = {
   jump: vi.fn(),
   resume: vi.fn(),
   chooseModel: vi.fn(),
-  startConversation: vi.fn(),
   find: vi.fn(),
   ask: vi.fn(),
   insertExample: vi.fn(),

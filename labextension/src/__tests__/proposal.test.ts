@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { CellPlace, Choice, Proposal } from '../protocol';
-import { ProposalView } from '../view/proposal';
+import { ProposalView } from '../view/approval';
 import { APPROVAL, askAbout } from './story';
 
 const choice = (answer: Choice['answer'], label: string): Choice => ({ answer, label });

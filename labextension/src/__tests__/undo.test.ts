@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Ask } from '../protocol';
 import { host, type Lab, type Reply } from '../view/host';
 import { labWith } from './story';
-import { UndoView } from '../view/undo';
+import { UndoView } from '../view/followUp';
 
 type Report = Reply<'undo'> | undefined;
 

@@ -10,7 +10,7 @@ import { codeCells, indexOfCell, placeOf, select, uncover } from './cells';
 import type { Links } from './links';
 import { isPrompt } from './prompts';
 import { areAllButtonsInSight, scrollToCard } from './questionCard';
-import { Notifier, NOTIFY, Reminder } from './reminders';
+import { NOTIFY, Reminder, serveNotifications } from './reminders';
 import type { Settings } from './settings';
 
 /** Milliseconds between two deliberate presses: a key that is held down decides nothing. */
@@ -184,7 +184,7 @@ export function addCommands(
   const { commands: registry, serviceManager } = links.app;
   const cards = new QuestionCards(links);
   new Reminder(links, cards);
-  new Notifier(links, settings);
+  serveNotifications(links, settings);
   palette?.addItem({ command: NOTIFY, category: CATEGORY });
   addActs(links, palette);
   const all = commandsFor(links, new Decisions(links, cards));

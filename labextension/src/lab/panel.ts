@@ -125,16 +125,9 @@ class Controller {
     }
   }
 
-  resume(sessionId: string): void {
-    void this.changeSession(sessionId);
-  }
-
-  startConversation(): void {
-    void this.changeSession('');
-  }
-
-  private async changeSession(text: string): Promise<void> {
-    const reply = await this.links.current?.ask('session', { text });
+  /** Go on with a session; with "" in a new one. */
+  async resume(sessionId: string): Promise<void> {
+    const reply = await this.links.current?.ask('session', { text: sessionId });
     if (reply?.text === undefined) {
       Notification.error(reply?.problem ?? 'There is no connection to ipyagent in a kernel.');
     } else {

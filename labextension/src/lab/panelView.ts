@@ -157,7 +157,7 @@ class RowPart implements Part<Row> {
     const draw = (each: RowButton): HTMLElement => {
       const { name, label, title, of } = each;
       const gone = isGone(each) && h('small', {}, 'its cell is gone');
-      return gone || button(name, label, title, () => this.actions[name](of));
+      return gone || button(name, label, title, () => void this.actions[name](of));
     };
     this.slot.show([buttons, buttons.map(isGone)], () => buttons.map(draw));
   }

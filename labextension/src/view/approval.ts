@@ -1,12 +1,17 @@
-/** Asks for a decision: by a form, and the editor that may take its place. */
+/**
+ * Asks for a decision: by a form, with the editor that may take its place; and at a cell that would
+ * change.
+ */
 import type { DecideOn } from '../channel';
-import type { Asked, Late } from '../protocol';
+import type { Asked, Late, PendingApproval, Proposal } from '../protocol';
 import { h, NO_SHORTCUTS, Slot } from './dom';
 import { Editor } from './editor';
 import { approvalForm, Decide, questionForm } from './form';
 import { Gate } from './gate';
 import { keep, place } from './morph';
 import type { Part } from './own';
+import { reveal } from './reveal';
+import { sanitizeCard } from './sanitize';
 
 /** The elements that show what is asked about: its first line, and all of it. */
 export interface AskedAbout {
@@ -117,4 +122,52 @@ function callIn(block: HTMLElement): AskedAbout | null {
 function lateNote({ decision, at }: Late): HTMLElement {
   const time = new Date(at).toTimeString().slice(0, 5);
   return h('p', { class: 'ipyagent-note' }, `Too late: already ${decision} at ${time}.`);
+}
+
+/** Draws a proposed change of a notebook, with buttons to approve or deny it. */
+export class ProposalView {
+  readonly element: HTMLElement;
+
+  private form: FormPart;
+  private outdated = h(
+    'p',
+    { class: 'ia-concern', role: 'status', hidden: '' },
+    '⚠ You have changed this cell since. Approving would fail and leave your text as it is.'
+  );
+
+  /**
+   * `asking` is the notebook whose agent asks, if it is another; `run` runs the cell once the change
+   * was made, null for cells that are not code.
+   */
+  constructor(
+    { asked, change }: PendingApproval,
+    { title, about }: Proposal,
+    asking: string | null,
+    decide: Decide,
+    run: (() => void) | null
+  ) {
+    const agent = asking === null ? 'The agent' : `The agent of ${asking}`;
+    const head = h('p', { class: 'ipyagent-proposal-title' }, reveal(`${agent} proposes ${title}`));
+    const body = h('div', {}, sanitizeCard(change));
+    const attributes = {
+      class: 'ipyagent-card ipyagent-proposal',
+      role: 'group',
+      'aria-label': reveal(about),
+      'data-ipyagent': 'proposal',
+      'data-tool': asked.calls[0].name
+    };
+    this.element = h('div', attributes, head, body, this.outdated);
+    this.form = new FormPart((_, answer) => decide(answer), run);
+    this.form.update(asked, this.element, { head, body }, about);
+  }
+
+  /** Warn if the cell has changed since the proposal. */
+  update(isOutdated: boolean): void {
+    this.outdated.hidden = !isOutdated;
+  }
+
+  /** Stop observing the page. */
+  dispose(): void {
+    this.form.dispose();
+  }
 }

@@ -1,7 +1,7 @@
 /** Draws the HTML of a card as a page can: with names, roles, and buttons. */
-import { listing } from './copy';
 import { h } from './dom';
 import { host } from './host';
+import { listing } from './toCell';
 
 /** The names by which scripts find the parts of a card. */
 const NAMES = {

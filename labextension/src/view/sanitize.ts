@@ -130,7 +130,7 @@ function isDrawn(image: HTMLElement, into: Element | DocumentFragment): boolean 
 
 function restrictLink(link: HTMLAnchorElement): void {
   const given = link.getAttribute('href') ?? '';
-  const url = WEB_LINK.test(given) ? parse(given) : null;
+  const url = WEB_LINK.test(given) ? URL.parse(given) : null;
   if (url === null) {
     link.replaceWith(...link.childNodes);
     return;
@@ -147,18 +147,10 @@ function restrictLink(link: HTMLAnchorElement): void {
 
 /** Return whether a link's text already names its target. */
 function namesItsTarget(text: string, url: URL): boolean {
-  const shown = parse(text) ?? parse(`https://${text}`);
+  const shown = URL.parse(text) ?? URL.parse(`https://${text}`);
   if (url.protocol === 'mailto:') {
     return text === url.pathname || shown?.href === url.href;
   }
   // A user name in a URL may imitate a host, so the host is always shown.
   return url.username === '' && shown?.host === url.host && !/\s/.test(text);
-}
-
-function parse(url: string): URL | null {
-  try {
-    return new URL(url);
-  } catch {
-    return null;
-  }
 }

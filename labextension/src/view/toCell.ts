@@ -1,4 +1,4 @@
-/** Buttons that make code of a run cells of its notebook, or run its cell again. */
+/** Buttons that copy code of a run, make it cells of the notebook, or run a cell again. */
 import { h, NO_SHORTCUTS } from './dom';
 import { button } from './form';
 import { type CellSource, host, type Lab } from './host';
@@ -19,14 +19,7 @@ export function cellSource(code: string, language: string): string | null {
 /** Return a button that inserts a cell below; null where there is no notebook to change. */
 export function toCell(source?: () => string): HTMLElement | null {
   const hint = 'Insert this code as a cell below';
-  return toCells('to-cell', 'To cell', hint, source && (from => insert(from, [source()])));
-}
-
-/** Return a button that inserts cells below; null where there is no notebook to change. */
-function toCells(...fields: Parameters<typeof confirmingButton>): HTMLElement | null {
-  const place = host.lab && confirmingButton(...fields);
-  place?.classList.add('ipyagent-to-cell');
-  return place;
+  return inLab('to-cell', 'To cell', hint, source && ((_, from) => insert(from, [source()])));
 }
 
 /** Insert cells below a card; return what became of it. */
@@ -44,8 +37,8 @@ export function keepCells(runId: string, sources: readonly string[]): HTMLElemen
     return null;
   }
   const hint = 'Insert the code that led to the results as plain cells below';
-  return toCells('keep-cells', 'Keep as cells', hint, async from => {
-    const { cells = [] } = (await host.lab?.ask(from, 'freeze', { run_id: runId })) ?? {};
+  return inLab('keep-cells', 'Keep as cells', hint, async (lab, from) => {
+    const { cells = [] } = (await lab.ask(from, 'freeze', { run_id: runId })) ?? {};
     return cells.length > 0
       ? insert(from, cells, 'Inserted below, unverified')
       : insert(from, sources, 'Inserted all code below');
@@ -74,14 +67,17 @@ export function runChanged(ids: readonly string[]): HTMLElement | null {
       );
 }
 
+/** Return a button that acts on the notebook around it; null where there is none to change. */
 function inLab(
   name: string,
   label: string,
   hint: string,
-  act: (lab: Lab, from: HTMLElement) => Promise<string>
+  act?: (lab: Lab, from: HTMLElement) => Promise<string>
 ): HTMLElement | null {
   const { lab } = host;
-  return lab && confirmingButton(name, label, hint, from => act(lab, from));
+  const place = lab && confirmingButton(name, label, hint, act && (from => act(lab, from)));
+  place?.classList.add('ipyagent-in-cell');
+  return place;
 }
 
 /** Return a button that shows for a moment what its action says; without one, others act for it. */
@@ -110,4 +106,45 @@ export async function confirmResult(element: HTMLElement, result: Promise<string
 function setLabel(element: HTMLElement, label: string, name: string): void {
   element.textContent = label;
   element.ariaLabel = name;
+}
+
+const BUTTON = '.ipyagent-listing-head button';
+
+/** Return a code block below a line with its language and buttons, which `serveListings` serves. */
+export function listing(language: string, block: HTMLElement): HTMLElement {
+  const label = h('span', { class: 'ipyagent-listing-language' }, language);
+  const copy = confirmingButton('copy', 'Copy', 'Copy this code');
+  const insert = cellSource('', language) === null ? null : toCell();
+  const head = h('div', { class: 'ipyagent-listing-head' }, label, insert, copy);
+  // Focusable, so that keys can scroll it.
+  block.tabIndex = 0;
+  return h('div', { class: 'ipyagent-listing' }, head, block);
+}
+
+/** Serve the buttons of all code blocks in a card. */
+export function serveListings(card: HTMLElement): void {
+  card.addEventListener('click', ({ target }) => {
+    const button = (target as Element).closest<HTMLElement>(BUTTON);
+    const block = button?.closest('.ipyagent-listing')?.querySelector('pre');
+    if (button && block) {
+      const isCopy = button.dataset.ipyagent === 'copy';
+      void confirmResult(button, isCopy ? copyText(block) : insertCell(button, block));
+    }
+  });
+}
+
+function insertCell(button: HTMLElement, block: HTMLElement): Promise<string> {
+  const language = block.querySelector<HTMLElement>('[data-language]')?.dataset.language ?? '';
+  return insert(button, [cellSource(block.textContent, language) ?? '']);
+}
+
+/** Copy text; where the clipboard is not allowed, select it for the user instead. */
+async function copyText(block: HTMLElement): Promise<string> {
+  try {
+    await navigator.clipboard.writeText(block.textContent);
+    return 'Copied';
+  } catch {
+    getSelection()?.selectAllChildren(block);
+    return 'Now press Ctrl+C';
+  }
 }

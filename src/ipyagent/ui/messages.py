@@ -248,7 +248,6 @@ class Init(Model):
     """A page draws the run: clicks arrive."""
 
     type: Literal["init"] = "init"
-    id: str
 
 
 class Resync(Model):
