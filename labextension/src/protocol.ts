@@ -73,15 +73,12 @@ export interface Models {
 }
 /**
  * Requests that fit the variables and files; none without any.
+ *
+ * `example` are cells for a user without data.
  */
 export interface Requests {
   requests: string[];
-}
-/**
- * A run as plain cells; none if the kernel does not know it.
- */
-export interface Frozen {
-  cells: NewCell[];
+  example: NewCell[];
 }
 /**
  * A cell to be inserted.
@@ -89,6 +86,12 @@ export interface Frozen {
 export interface NewCell {
   kind: 'code' | 'markdown';
   source: string;
+}
+/**
+ * A run as plain cells; none if the kernel does not know it.
+ */
+export interface Frozen {
+  cells: NewCell[];
 }
 /**
  * The description of a variable as HTML.

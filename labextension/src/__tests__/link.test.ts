@@ -3,7 +3,7 @@ import { Signal } from '@lumino/signaling';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Channel } from '../channel';
-import { Link } from '../lab/link';
+import { Link } from '../lab/links';
 import type { Overview, Protocol } from '../protocol';
 import { asking } from './story';
 

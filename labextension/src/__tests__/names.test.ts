@@ -1,8 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { promptField } from '../view/form';
+import { nameList, promptField } from '../view/form';
 import { host, type Lab } from '../view/host';
-import { nameList } from '../view/names';
 import { labWith } from './story';
 
 const ask = vi.fn();

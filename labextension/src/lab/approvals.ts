@@ -8,8 +8,7 @@ import { h, setText } from '../view/dom';
 import { button } from '../view/form';
 import { reveal } from '../view/reveal';
 import { goTo, placeOf } from './cells';
-import type { Link } from './link';
-import type { Links } from './links';
+import type { Link, Links } from './links';
 import { areButtonsInSight, cardOf, focusCard, isInSight, scrollToCard } from './questionCard';
 
 /** The id of the side panel. */

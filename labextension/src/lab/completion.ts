@@ -10,7 +10,7 @@ import {
 } from '@jupyterlab/completer';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 
-import { findMention } from '../view/names';
+import { findMention } from '../view/form';
 import { PANEL } from './approvals';
 import { forEachCodeCell } from './cells';
 import type { Links } from './links';

@@ -10,8 +10,7 @@ import type { CellPlace, Proposal } from '../protocol';
 import { ProposalView } from '../view/approval';
 import { listWaiting, type Waiting } from './approvals';
 import { mark, runCells } from './cells';
-import type { Link } from './link';
-import type { Links } from './links';
+import type { Link, Links } from './links';
 import {
   codeCell,
   insertCells,

@@ -22,17 +22,6 @@ import { insertCells } from './sharedCells';
 
 const ADD = 'ipyagent:add-cell';
 
-const EXAMPLE = [
-  `import pandas as pd
-
-sales = pd.DataFrame({
-    "region": ["North", "South", "East"] * 2,
-    "year": [2024] * 3 + [2025] * 3,
-    "revenue": [84.2, 61.5, 47.0, 91.3, 58.8, 52.6],
-})`,
-  '%%agent\nPlot revenue by region'
-];
-
 export type PanelState = ReturnType<Controller['state']>;
 
 export type PanelActions = Omit<Controller, 'state' | 'propose'>;
@@ -87,10 +76,12 @@ class Controller {
   }
 
   /** Insert cells with a small table and a prompt about it. */
-  insertExample(): void {
-    const { panel } = this.links;
-    if (panel !== null) {
-      insertCells(sharedNotebook(panel), panel.content.activeCellIndex + 1, 'code', EXAMPLE);
+  async insertExample(): Promise<void> {
+    const { panel, current } = this.links;
+    const reply = await current?.ask('requests', {});
+    if (panel !== null && reply?.example) {
+      const below = panel.content.activeCellIndex + 1;
+      insertCells(sharedNotebook(panel), below, 'code', reply.example);
     }
   }
 

@@ -7,8 +7,7 @@ import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 
 import { CUT_OFF } from '../channel';
 import { codeCells, isShared } from './cells';
-import type { Link } from './link';
-import type { Links } from './links';
+import type { Link, Links } from './links';
 import {
   Bundle,
   findMissingRun,

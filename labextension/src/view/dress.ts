@@ -132,8 +132,9 @@ function nameLanguage(code: Element): void {
 function label(block: HTMLElement): void {
   const code = block.querySelector<HTMLElement>(':scope > code');
   if (code !== null) {
-    const place = h('div');
-    block.before(place);
-    place.replaceWith(listing(code.dataset.language ?? '', block));
+    const box = listing(code.dataset.language ?? '');
+    block.replaceWith(box);
+    box.append(block);
+    block.tabIndex = 0; // keys can scroll it
   }
 }

@@ -108,9 +108,8 @@ class Part {
   /** Show the number of a step; the only one cannot be removed. */
   place(index: number, of: number): void {
     this.number.textContent = `${index + 1}`;
-    [index === 0, index === of - 1, of === 1].forEach((isOff, at) => {
-      this.buttons.slice(at, at + 1).forEach(each => (each.disabled = isOff));
-    });
+    const isOff = [index === 0, index === of - 1, of === 1];
+    this.buttons.forEach((each, at) => (each.disabled = isOff[at]));
   }
 
   /** Return the edited call; if its text is invalid, show why and return null. */

@@ -1,8 +1,7 @@
 /** Ways to go on after a run: the next prompt, the requests of an answer, and undoing the run. */
 import { h, NO_SHORTCUTS, setText } from './dom';
-import { button, promptField } from './form';
+import { button, nameList, promptField } from './form';
 import { host } from './host';
-import { nameList } from './names';
 import { reveal, withInlineCode } from './reveal';
 
 /** The explorer’s words above a list of requests, and around a single one. */

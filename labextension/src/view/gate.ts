@@ -29,13 +29,16 @@ export class Gate {
   /** The boxes, with a mark at the end of each, a bar below, and the text that was there. */
   private boxes = new Map<HTMLElement, readonly [end: HTMLElement, bar: FoldBar, text: string]>();
   /** The buttons, with their names and titles. */
-  private labels = new Map<HTMLElement, readonly [name: string, title: string]>();
+  private buttons: { element: HTMLElement; name: string; title: string }[];
 
   /** `form` has the buttons. */
   constructor(
     private shown: AskedAbout,
     private form: HTMLElement
   ) {
+    this.buttons = [...form.querySelectorAll<HTMLElement>(APPROVING)].map(element => {
+      return { element, name: element.ariaLabel ?? '', title: element.title };
+    });
     // All browsers have it; without layout nothing can be hidden.
     if (typeof IntersectionObserver === 'undefined') {
       return;
@@ -121,13 +124,10 @@ export class Gate {
   /** Show on the buttons whether they are active. */
   private draw(): void {
     const isClosed = this.unseen.size > 0;
-    this.form.querySelectorAll<HTMLElement>(APPROVING).forEach(element => {
-      const own = [element.getAttribute('aria-label') ?? '', element.title] as const;
-      const [name, title] = this.labels.get(element) ?? own;
-      this.labels.set(element, [name, title]);
-      element.setAttribute('aria-label', isClosed ? `${name} (${REASON})` : name);
+    this.buttons.forEach(({ element, name, title }) => {
+      element.ariaLabel = isClosed ? `${name} (${REASON})` : name;
       element.title = isClosed ? `${title} · ${REASON}` : title;
-      element.setAttribute('aria-disabled', `${isClosed}`);
+      element.ariaDisabled = `${isClosed}`;
     });
     if (!isClosed && this.status?.textContent === EARLY) {
       setText(this.status, '');

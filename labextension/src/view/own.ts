@@ -3,10 +3,9 @@ import type { DecideOn, ToRun } from '../channel';
 import type { Countdown, Drawn, Progress, Review, Source, Steering, Unsent } from '../protocol';
 import { FormPart } from './approval';
 import { Clock, h, NO_SHORTCUTS, setText, Slot } from './dom';
-import { button, promptField } from './form';
+import { button, nameList, promptField } from './form';
 import { SEEN } from './gate';
 import { keep, place } from './morph';
-import { nameList } from './names';
 import { reveal } from './reveal';
 import { toCell } from './toCell';
 

@@ -110,15 +110,13 @@ function setLabel(element: HTMLElement, label: string, name: string): void {
 
 const BUTTON = '.ipyagent-listing-head button';
 
-/** Return a code block below a line with its language and buttons, which `serveListings` serves. */
-export function listing(language: string, block: HTMLElement): HTMLElement {
+/** Return a box for a code block, with its language and buttons, which `serveListings` serves. */
+export function listing(language: string): HTMLElement {
   const label = h('span', { class: 'ipyagent-listing-language' }, language);
   const copy = confirmingButton('copy', 'Copy', 'Copy this code');
   const insert = cellSource('', language) === null ? null : toCell();
   const head = h('div', { class: 'ipyagent-listing-head' }, label, insert, copy);
-  // Focusable, so that keys can scroll it.
-  block.tabIndex = 0;
-  return h('div', { class: 'ipyagent-listing' }, head, block);
+  return h('div', { class: 'ipyagent-listing' }, head);
 }
 
 /** Serve the buttons of all code blocks in a card. */

@@ -467,17 +467,21 @@ class Models(Model):
     models: dict[str, str]
 
 
-class Requests(Model):
-    """Requests that fit the variables and files; none without any."""
-
-    requests: tuple[str, ...]
-
-
 class NewCell(Model):
     """A cell to be inserted."""
 
     kind: Literal["code", "markdown"]
     source: str
+
+
+class Requests(Model):
+    """Requests that fit the variables and files; none without any.
+
+    `example` are cells for a user without data.
+    """
+
+    requests: tuple[str, ...]
+    example: tuple[NewCell, ...]
 
 
 class Frozen(Model):

@@ -14,7 +14,8 @@ page → kernel   {type: "follow", run_id}              draw this run too, from 
                 {type: "ask", id, what: "models", model}
                                                       use this model from now on, if one is named:
                                                       {current, models: {name: why}}
-                {type: "ask", id, what: "requests"}   to begin with: {requests}; none without data
+                {type: "ask", id, what: "requests"}   to begin with: {requests, example};
+                                                      no requests without data
                 {type: "ask", id, what: "freeze", run_id}
                                                       the run as plain cells: {cells: [{kind,
                                                       source}]}; none if it is not known here

@@ -25,6 +25,7 @@ from ipyagent.ui.messages import (
     Blocks,
     Drawn,
     Head,
+    NewCell,
     Own,
     PendingApproval,
     Row,
@@ -44,6 +45,21 @@ SESSIONS = 10
 """Sessions in the panel, the newest; others are found."""
 
 WAITS = "waiting for you"
+
+_TABLE = """\
+import pandas as pd
+
+sales = pd.DataFrame({
+    "region": ["North", "South", "East"] * 2,
+    "year": [2024] * 3 + [2025] * 3,
+    "revenue": [84.2, 61.5, 47.0, 91.3, 58.8, 52.6],
+})"""
+
+EXAMPLE: Final = (
+    NewCell(kind="code", source=_TABLE),
+    NewCell(kind="code", source="%%agent\nPlot revenue by region"),
+)
+"""Cells for a user without data: a small table, and a request about it."""
 
 _GLYPHS: Final[dict[State, str]] = {
     "running": "▶",
