@@ -6,7 +6,7 @@ import { JSONObject, UUID } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
 import { type Answer, Channel, type ToRun } from '../channel';
-import type { Ask, Overview, PageRequest, PendingApproval, Protocol, RunLine } from '../protocol';
+import type { Ask, Overview, PageRequest, PendingApproval, Protocol, Shows } from '../protocol';
 import type { Reply } from '../view/host';
 import { endSubshell, hasComm, SubshellComm } from './control';
 
@@ -23,12 +23,8 @@ interface Content {
   transient?: { display_id?: unknown };
 }
 
-/** The open notebooks of one kernel. */
-interface OpenNotebooks {
-  notebooks: string[];
-  /** The ids of the connections that run its cells. */
-  clients: string[];
-}
+/** The open notebooks of one kernel, and the ids of the connections that run its cells. */
+type OpenNotebooks = Omit<Shows, 'type'>;
 
 /**
  * Connects the page to one kernel. Opens a comm once the kernel reports ipyagent, another one after
@@ -64,7 +60,7 @@ export class Link {
   }
 
   /** The kernel's live runs. */
-  get live(): RunLine[] {
+  get live(): Overview['runs'] {
     return this.overview?.runs.filter(({ live }) => live) ?? [];
   }
 

@@ -99,13 +99,9 @@ export async function confirmResult(element: HTMLElement, result: Promise<string
   const label = (dataset.label ??= textContent);
   const name = (dataset.name ??= ariaLabel ?? '');
   const text = await result;
-  setLabel(element, text, text);
-  window.setTimeout(() => setLabel(element, label, name), LABEL_MILLISECONDS);
-}
-
-function setLabel(element: HTMLElement, label: string, name: string): void {
-  element.textContent = label;
-  element.ariaLabel = name;
+  const shown = { textContent: label, ariaLabel: name };
+  Object.assign(element, { textContent: text, ariaLabel: text });
+  window.setTimeout(() => Object.assign(element, shown), LABEL_MILLISECONDS);
 }
 
 const BUTTON = '.ipyagent-listing-head button';
