@@ -54,11 +54,10 @@ export class Channel {
    * main shell, where a blocking tool delays them, until its subshell has started.
    */
   start(): void {
-    const id = crypto.getRandomValues(new Uint32Array(4)).join('-');
     const hello = (): void => {
       if (this.lastSeq === null && this.hellos < HELLOS) {
         this.hellos += 1;
-        this.send({ type: 'init', id });
+        this.send({ type: 'init' });
         setTimeout(hello, HELLO_INTERVAL);
       }
     };

@@ -16,7 +16,7 @@ import { Links } from './lab/links';
 import { serveNotebooks } from './lab/notebookTools';
 import { addPanel } from './lab/panel';
 import { withoutPrompts } from './lab/prompts';
-import { LiveRunSaver, Restorer } from './lab/restore';
+import { Restorer, saveLiveRuns } from './lab/restore';
 import { Settings } from './lab/settings';
 import { host } from './view/host';
 
@@ -60,7 +60,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       completePrompts(links, completers, settings, panel);
     }
     new Restorer(links);
-    new LiveRunSaver(links);
+    saveLiveRuns(links);
   }
 };
 

@@ -73,15 +73,12 @@ export interface Models {
 }
 /**
  * Requests that fit the variables and files; none without any.
+ *
+ * `example` are cells for a user without data.
  */
 export interface Requests {
   requests: string[];
-}
-/**
- * A run as plain cells; none if the kernel does not know it.
- */
-export interface Frozen {
-  cells: NewCell[];
+  example: NewCell[];
 }
 /**
  * A cell to be inserted.
@@ -89,6 +86,12 @@ export interface Frozen {
 export interface NewCell {
   kind: 'code' | 'markdown';
   source: string;
+}
+/**
+ * A run as plain cells; none if the kernel does not know it.
+ */
+export interface Frozen {
+  cells: NewCell[];
 }
 /**
  * The description of a variable as HTML.
@@ -127,13 +130,14 @@ export interface Drawn {
 /**
  * A form: it decides on a call or the steps of a plan, or answers the question.
  *
- * `late` is a decision that came before the click; `approval` is None if only that is to be said.
+ * `about` names what it is about. `late` is a decision that came before the click; `approval` is
+ * None if only that is to be said.
  */
 export interface Asked {
   type: 'asked';
   run_id: string;
+  about: string;
   approval: Approval | null;
-  is_plan: boolean;
   question: Question | null;
   late: Late | null;
   calls: AskedCall[];
@@ -170,41 +174,16 @@ export interface Late {
 }
 /**
  * A call that is asked about, or a plan's step, as an editor needs it.
+ *
+ * `code` names the argument that is code in a `language`; None if all are edited as JSON.
  */
 export interface AskedCall {
   id: string;
   name: string;
   note: string;
-  request: CallRequest;
-}
-/**
- * The full request of a call.
- *
- * `arguments` are all of them, `shown` those that the preview does not show. `is_exact_folded`: a
- * diff or the name of a cell shows some of them in other words.
- */
-export interface CallRequest {
   arguments: Record<string, unknown>;
-  preview: Preview | null;
-  shown: Argument[];
-  is_exact_folded: boolean;
-  parse_error: string;
-}
-/**
- * The effect of a call, as code or as a diff; `caption` names it and counts its lines.
- */
-export interface Preview {
-  kind: 'code' | 'diff';
-  text: string;
+  code: string | null;
   language: string;
-  caption: string;
-}
-/**
- * An argument that the preview does not show, its value as text.
- */
-export interface Argument {
-  name: string;
-  value: string;
 }
 /**
  * Several calls of a step that wait: the ids of their approvals, in the order of the calls.
@@ -344,7 +323,6 @@ export interface Addition {
  */
 export interface Init {
   type: 'init';
-  id: string;
 }
 /**
  * A page missed a message.
@@ -378,7 +356,7 @@ export interface TakeBack {
 export interface Decide {
   type: 'decide';
   approval_id: string;
-  answer: Approve | Deny | Reply | Edit | EditCall;
+  answer: Approve | Deny | Reply | Edit;
 }
 /**
  * The user approves once, or for longer.
@@ -402,32 +380,19 @@ export interface Reply {
   text: string;
 }
 /**
- * The user edits a plan.
+ * The user edits a call or the steps of a plan, and is asked again.
  */
 export interface Edit {
   decision: 'edit';
-  plan: EditedStep[];
+  calls: EditedCall[];
 }
 /**
- * A step of a plan as the user edited it.
- */
-export interface EditedStep {
-  call: EditedCall;
-  note: string;
-}
-/**
- * A call of a plan as the user edited it.
+ * A call, or a step of a plan, as the user edited it.
  */
 export interface EditedCall {
   id: string;
   name: string;
-  arguments: Record<string, unknown>;
-}
-/**
- * The user changes the arguments of a call, and is asked again.
- */
-export interface EditCall {
-  decision: 'edit_call';
+  note: string;
   arguments: Record<string, unknown>;
 }
 /**
@@ -455,14 +420,13 @@ export interface OverviewChanged {
 /**
  * An overview of a notebook: its newest runs, oldest first, and the side panel.
  *
- * `model` would answer now; `waiting` is a plan that no cell asks about, and has no `approval_id`;
- * the blocks of `panel` are those that have changed; `status` is the line of the status bar.
+ * `model` would answer now; the blocks of `panel` are those that have changed; `status` is the
+ * line of the status bar.
  */
 export interface Overview {
   model: string;
   runs: RunLine[];
   approvals: PendingApproval[];
-  waiting: PendingApproval | null;
   panel: Blocks;
   status: string;
 }
@@ -484,15 +448,14 @@ export interface RunLine {
 /**
  * A waiting decision about a call or a whole plan; `about` names it in a word.
  *
- * `html` is the call or the plan in full, `change` what would become of a cell, or "". A plan that
- * no cell asks about has no calls that could be edited.
+ * `change` is what would become of a cell, or "". A plan that no cell asks about has an
+ * `approval_id` of "", and no calls that could be edited.
  */
 export interface PendingApproval {
   approval_id: string;
   run_id: string;
   cell_id: string | null;
   about: string;
-  html: string;
   asked: Asked;
   proposal: Proposal | null;
   change: string;

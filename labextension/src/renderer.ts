@@ -16,11 +16,9 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
   private view: Card | null = null;
   private bundle: Bundle = {};
   private channel: Channel | null = null;
-  private clean: (html: string) => string;
 
-  constructor({ sanitizer }: IRenderMime.IRendererOptions) {
+  constructor(private sanitizer: IRenderMime.ISanitizer) {
     super();
-    this.clean = html => sanitizer.sanitize(html);
     live.changed.connect(this.revive);
   }
 
@@ -58,7 +56,9 @@ class RunRenderer extends Widget implements IRenderMime.IRenderer {
       this.view = new Card(channel);
       return this.view.element;
     }
-    return typeof html === 'string' ? savedCard(html, run, this.clean) : h('p', {}, NO_HTML);
+    return typeof html === 'string'
+      ? savedCard(this.sanitizer.sanitize(html), run)
+      : h('p', {}, NO_HTML);
   }
 }
 
@@ -72,7 +72,7 @@ function channelOf(bundle: Bundle): Channel | null {
 export const rendererFactory: IRenderMime.IRendererFactory = {
   safe: true,
   mimeTypes: [RUN],
-  createRenderer: options => new RunRenderer(options)
+  createRenderer: ({ sanitizer }) => new RunRenderer(sanitizer)
 };
 
 /** The MIME extension, ranked before HTML, which other front ends draw. */

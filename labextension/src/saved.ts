@@ -4,26 +4,20 @@
  */
 import { isEnded, SavedCall, SavedRun } from './lab/outputs';
 import type { Offers } from './protocol';
-import { serveListings } from './view/copy';
 import { h } from './view/dom';
-import { EXPLORER, FollowUpView } from './view/followUp';
+import { EXPLORER, FollowUpView, UndoView } from './view/followUp';
 import { button } from './view/form';
 import { host } from './view/host';
 import { sanitizeCard } from './view/sanitize';
-import { askAnew, keepCells, runChanged, toCell, tryAgain } from './view/toCell';
+import { askAnew, keepCells, runChanged, serveListings, toCell, tryAgain } from './view/toCell';
 import { serveLinks } from './view/trace';
-import { UndoView } from './view/undo';
 
 /** The offers beside a run that an earlier version saved: none. */
 const NO_OFFERS: Offers = { sources: [], cells: [], go_on: null, undo: null };
 
-/** Return the card of a run, which may be missing; `before` sanitizes its HTML first. */
-export function savedCard(
-  html: string,
-  run: SavedRun | null,
-  before: (html: string) => string
-): HTMLElement {
-  const fragment = sanitizeCard(html, 1, before);
+/** Return the card of a run, which may be missing. */
+export function savedCard(html: string, run: SavedRun | null): HTMLElement {
+  const fragment = sanitizeCard(html);
   // Earlier versions had no card in their HTML.
   const card =
     fragment.querySelector<HTMLElement>('.ipyagent-card') ??

@@ -119,12 +119,12 @@ def test_the_change_is_in_the_record_and_comes_again_from_it(lab: Lab):
 
 
 def test_a_click_can_change_a_call_but_not_a_question_or_a_plan(lab: Lab):
-    given = {"decision": "edit_call", "arguments": {"path": "b.txt"}}
+    given = {"decision": "edit", "calls": [{"arguments": {"path": "b.txt"}}]}
     run(lab, NO)
     (asked,) = lab.watcher.asked
     answer = parse_click(given, asked.subject)
     assert (answer.decision, answer.arguments) == (Decision.APPROVED, {"path": "b.txt"})
-    assert parse_click({"decision": "edit_call", "arguments": []}, asked.subject) is None
+    assert parse_click({"decision": "edit", "calls": [{"arguments": []}]}, asked.subject) is None
     question = call("ask_user", question="Which?", choices=[])
     lab.run([{"calls": [question]}, "Done."], answer=NO)
     assert parse_click(given, lab.watcher.asked[-1].subject) is None

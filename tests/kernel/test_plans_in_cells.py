@@ -51,7 +51,7 @@ def runs(reply: Reply) -> list[Message]:
 
 def same_plan(card: Message, run: Message) -> bool:
     """Return whether a run has the steps that were shown."""
-    steps = [(step["id"], step["name"], step["request"]["arguments"]) for step in card["calls"]]
+    steps = [(step["id"], step["name"], step["arguments"]) for step in card["calls"]]
     calls = [step["call"] for step in run["plan"]]
     return steps == [(call["id"], call["name"], call["arguments"]) for call in calls]
 

@@ -42,7 +42,7 @@ class Place:
         session = self.lab.session
         stored = session.journal.session(session.id)
         self.book.tell_pages()
-        panel = self.page.sent[-1]["overview"]["waiting"]
+        panel = next(iter(self.page.sent[-1]["overview"]["approvals"]), None)
         drafts = [run.id for run in session.runs if run.status is RunStatus.DRAFT]
         assert stored.pending_run_id == plan_id
         assert session.waiting_plan_id == session.record.pending_run_id == plan_id

@@ -266,7 +266,7 @@ ASK = s.ToolExecution(call=call("c1", "ask_user", {}), question=s.Question(text=
 FETCH = s.ToolExecution(call=call("c1", "fetch", {}))
 
 
-EDITED = [{"call": {"id": "p2", "name": "run_python", "arguments": {"code": "2"}}, "note": ""}]
+EDITED = [{"id": "p2", "name": "run_python", "note": "", "arguments": {"code": "2"}}]
 
 
 DENIED = s.RunFinished(status=s.RunStatus.CANCELLED, stop_reason=s.StopReason.DENIED, duration=1)
@@ -318,7 +318,7 @@ def test_a_plan_that_nobody_is_asked_about_has_no_buttons(wire: Wire):
 @pytest.mark.spec("P28")
 def test_an_edited_plan_is_an_answer_that_holds_it(wire: Wire):
     approval = proposed(wire)
-    wire.decide(approval, "edit", plan=EDITED)
+    wire.decide(approval, "edit", calls=EDITED)
     answer = wire.approvals.get(approval).answer.result()
     assert (answer.decision, answer.by) == (s.Decision.APPROVED, s.DecidedBy.BUTTON)
     assert [step.call.arguments for step in answer.plan or ()] == [{"code": "2"}]
@@ -330,7 +330,7 @@ def test_an_edited_plan_is_an_answer_that_holds_it(wire: Wire):
 )
 def test_the_second_click_is_told_what_became_of_the_plan(wire: Wire, first: str, told: str):
     approval = proposed(wire)
-    assert wire.decide(approval, first, plan=EDITED) == []
+    assert wire.decide(approval, first, calls=EDITED) == []
     assert wire.page.own("r/p/a")["late"] is None
     wire.decide(approval, "approve")
     late = wire.page.own("r/p/a")["late"]
@@ -340,7 +340,7 @@ def test_the_second_click_is_told_what_became_of_the_plan(wire: Wire, first: str
 
 def test_of_two_proposals_only_the_newer_one_has_buttons(wire: Wire):
     first = proposed(wire)
-    wire.decide(first, "edit", plan=EDITED)
+    wire.decide(first, "edit", calls=EDITED)
     second = proposed(wire, DRAFT.model_copy(update={"id": "plan-2", "plan": PLAN[1:]}))
     wire.decide(first, "approve")
     assert wire.page.own("r/p/a")["late"]["decision"] == "edited"
@@ -368,10 +368,10 @@ def test_a_plan_is_whole_where_it_is_decided_on_and_nowhere_else(wire: Wire):
         ({"decision": "answer", "text": "x"}, DRAFT),
         ({"decision": "answer", "text": " "}, ASK),
         ({"decision": "answer", "text": ["x"]}, ASK),
-        ({"decision": "edit", "plan": EDITED}, FETCH),
-        ({"decision": "edit", "plan": []}, DRAFT),
-        ({"decision": "edit", "plan": [{"call": {"id": "x"}}]}, DRAFT),
-        ({"decision": "edit", "plan": "all"}, DRAFT),
+        ({"decision": "edit", "calls": [*EDITED, *EDITED]}, FETCH),
+        ({"decision": "edit", "calls": []}, DRAFT),
+        ({"decision": "edit", "calls": [{"id": "x"}]}, DRAFT),
+        ({"decision": "edit", "calls": "all"}, DRAFT),
         ({"decision": ["approve"]}, FETCH),
         ({}, FETCH),
     ],

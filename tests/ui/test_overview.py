@@ -120,6 +120,12 @@ def rows(told: Any, section: str) -> list[Any]:
     return [blocks[key] | {"words": words_of(blocks[key]["html"])} for key in keys]
 
 
+def in_full(told: Any) -> str:
+    """Return the HTML of what is asked, in full; there is one."""
+    (html,) = [each["html"] for each in told["panel"]["set"] if each["key"].endswith("/call")]
+    return str(html)
+
+
 def words(told: Any, section: str) -> list[str]:
     return [row["words"] for row in rows(told, section)]
 
@@ -202,10 +208,10 @@ def test_a_call_that_waits_is_told_whole(kernel: Kernel):
     (approval,) = kernel.told()["approvals"]
     assert (approval["approval_id"], approval["run_id"]) == ("a1", "r")
     asked = approval["asked"]
-    assert (asked["approval"]["id"], asked["is_plan"]) == ("a1", False)
-    assert asked["calls"][0]["request"]["arguments"]["api_key"] == "sk-1"
-    assert 'data-state="awaiting_approval"' in approval["html"]
-    assert "sk-1" in approval["html"]
+    assert (asked["approval"]["id"], asked["about"]) == ("a1", "fetch")
+    assert asked["calls"][0]["arguments"]["api_key"] == "sk-1"
+    assert 'data-state="awaiting_approval"' in in_full(kernel.told())
+    assert "sk-1" in in_full(kernel.told())
     assert (approval["change"], approval["proposal"]) == ("", None)
     assert approval["about"] == "fetch"
     (row,) = rows(kernel.told(), "asked")
@@ -311,22 +317,21 @@ def test_a_plan_that_a_cell_asks_about_is_an_approval(kernel: Kernel):
     secret = DRAFT.model_copy(update={"plan": (PLAN[0].model_copy(update={"call": CALL}),)})
     kernel.draw(s.PlanProposed(run=secret, approval_id="a1"))
     told = kernel.told()
-    assert told["waiting"] is None
     (approval,) = told["approvals"]
-    assert approval["asked"]["calls"][0]["request"]["arguments"]["api_key"] == "sk-1"
-    assert "sk-1" in approval["html"]
+    assert approval["approval_id"] == "a1"
+    assert approval["asked"]["calls"][0]["arguments"]["api_key"] == "sk-1"
+    assert "sk-1" in in_full(told)
     assert approval["about"] == "a plan"
 
 
 def test_a_plan_that_no_cell_asks_about_still_waits(kernel: Kernel):
     kernel.propose()
     told = kernel.told()
-    assert told["approvals"] == []
-    waiting = told["waiting"]
+    (waiting,) = told["approvals"]
     assert (waiting["run_id"], waiting["cell_id"], waiting["approval_id"]) == ("p", "cell-p", "")
     assert waiting["asked"]["approval"]["question"] == "May this plan run?"
     assert waiting["asked"]["calls"] == []  # it runs as it is
-    assert waiting["html"].count('data-ipyagent="plan-step"') == len(PLAN)
+    assert in_full(told).count('data-ipyagent="plan-step"') == len(PLAN)
     assert heading(told, "plan") == ""  # it is among what waits
     (row,) = rows(told, "asked")
     assert (row["key"], row["words"]) == ("asked/p ", "?Tidy.a plan")
@@ -340,7 +345,7 @@ def test_a_plan_that_was_decided_on_waits_no_more(kernel: Kernel):
     kernel.draw(s.PlanProposed(run=DRAFT), denied)
     kernel.feeds.clear()
     told = kernel.told()
-    assert told["waiting"] is None
+    assert told["approvals"] == []
     assert told["runs"][-1]["facts"][0] == "cancelled"
 
 

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { Asked } from '../protocol';
 import { Card } from '../view/card';
-import { APPROVAL, asked, asking, formOf, MOMENTS, request, without } from './story';
+import { APPROVAL, asked, asking, formOf, MOMENTS, without } from './story';
 
 let decide: ReturnType<typeof vi.fn>;
 let view: Card;
@@ -97,14 +97,10 @@ describe('an approval', () => {
 
 describe('a call that waits', () => {
   const form = formOf(asking('c2'));
-  const call = (changes: Parameters<typeof request>[0]) => [
-    { ...form.calls[0], request: request(changes) }
+  const call = (given: object, code: string | null = null) => [
+    { ...form.calls[0], arguments: { ...given }, code }
   ];
-  const code = (text: string) =>
-    call({
-      arguments: { code: text, limit: 3 },
-      preview: { kind: 'code', text, language: 'python', caption: 'python' }
-    });
+  const code = (text: string) => call({ code: text, limit: 3 }, 'code');
   const edit = (changes: Partial<Asked>, to?: string) => {
     view.update(asked(changes));
     find('edit')?.click();
@@ -114,24 +110,28 @@ describe('a call that waits', () => {
     find('save')?.click();
     return before;
   };
+  const edited = (given: object) => {
+    const [{ id, name, note }] = form.calls;
+    return { id, name, note, arguments: given };
+  };
   const sent = () => decide.mock.calls.map(([, answer]) => answer as unknown);
 
   it('can be changed: its code as text', () => {
     expect(edit({ calls: code('x = 1') }, 'x = 2')).toBe('x = 1');
-    expect(sent()).toEqual([{ decision: 'edit_call', arguments: { code: 'x = 2', limit: 3 } }]);
+    expect(sent()).toEqual([{ decision: 'edit', calls: [edited({ code: 'x = 2', limit: 3 })] }]);
     expect((find('edit') as HTMLButtonElement).disabled).toBe(true);
   });
 
   it('can be changed as JSON where there is no code, or where code hides something', () => {
-    const given = call({ arguments: { path: 'a.txt' } });
+    const given = call({ path: 'a.txt' });
     expect(edit({ calls: given }, '{"path": "b.txt"}')).toBe('{\n  "path": "a.txt"\n}');
-    expect(sent()).toEqual([{ decision: 'edit_call', arguments: { path: 'b.txt' } }]);
+    expect(sent()).toEqual([{ decision: 'edit', calls: [edited({ path: 'b.txt' })] }]);
     const next = { ...APPROVAL, id: 'a9' };
     expect(edit({ approval: next, calls: code('x = "\u202e"') })).toContain('\\u202e');
   });
 
   it('is not sent as long as the JSON is wrong, and says why', () => {
-    edit({ calls: call({ arguments: { path: 'a.txt' } }) }, '{"path": ');
+    edit({ calls: call({ path: 'a.txt' }) }, '{"path": ');
     expect(sent()).toEqual([]);
     expect(view.element.querySelector('.ipyagent-editor .ipyagent-error')?.textContent).toContain(
       'not JSON'

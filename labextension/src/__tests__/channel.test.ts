@@ -47,18 +47,6 @@ describe('the channel', () => {
     vi.useRealTimers();
   });
 
-  it('says hello with an id of its own', () => {
-    channel.start();
-    const other = new Channel(message => sent.push(message));
-    other.start();
-    channel.close();
-    other.close();
-    const ids = sent.map(message => (message.type === 'init' ? message.id : null));
-    expect(ids).toHaveLength(2);
-    expect(new Set(ids).size).toBe(2);
-    expect(ids[0]).toMatch(/^\d+(-\d+){3}$/);
-  });
-
   it('has the last snapshot whether it came as one or bit by bit', () => {
     const order = (run: Snapshot | null) => {
       const set = [...(run?.set ?? [])].sort((one, other) => one.key.localeCompare(other.key));

@@ -3,14 +3,13 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { SavedRun } from '../lab/outputs';
 import { savedCard } from '../saved';
 import { host, type Lab } from '../view/host';
-import { keepHtml } from '../view/sanitize';
 import { savedOf, labWith } from './story';
 
 const askBelow = vi.fn<Lab['askBelow']>();
 const EXPLORER = { model: 'offline/explorer' };
 
 function draw(text = '', changes: Partial<SavedRun> = {}): HTMLElement {
-  const card = savedCard(...savedOf(text, [], changes), keepHtml);
+  const card = savedCard(...savedOf(text, [], changes));
   document.body.replaceChildren(card);
   return card;
 }

@@ -3,9 +3,10 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { approvalKey } from '../channel';
 import type { PanelActions } from '../lab/panel';
 import { PanelView } from '../lab/panelView';
+import type { Asked } from '../protocol';
 import { Card } from '../view/card';
 import { host } from '../view/host';
-import { ProposalView } from '../view/proposal';
+import { ProposalView } from '../view/approval';
 import {
   APPROVAL,
   askAbout,
@@ -265,7 +266,6 @@ describe('the same holds', () => {
     run_id: 'r',
     cell_id: null,
     about: 'run_python',
-    html: callHtml(honest),
     asked: askAbout('run_python', { code: honest }),
     change: '',
     proposal: null
@@ -355,18 +355,28 @@ describe('the same holds', () => {
     const run = plan(2);
     const { html = '' } = run.set.find(({ key }) => key === 'r/p') ?? {};
     const form = { ...formOf(run, 'r/p/a'), calls: [] };
-    const waiting = { ...pending, run_id: 'p', approval_id: '', html, asked: form };
-    const rows = [pending, waiting].map(each => {
-      return { key: `asked/${approvalKey(each)}`, html: '<li></li>', more: '', own: null };
+    const waiting = { ...pending, run_id: 'p', approval_id: '', asked: form };
+    const draw = (key: string, html: string, own: Asked | null = null) => {
+      return { key: `asked/${key}`, html, more: '', own };
+    };
+    const set = [pending, waiting].flatMap(each => {
+      const key = approvalKey(each);
+      const call = draw(`${key}/call`, each === waiting ? html : callHtml(honest));
+      return [draw(key, '<li></li>'), call, draw(`${key}/form`, '<div></div>', each.asked)];
     });
+    const keys = set.map(({ key }) => key);
+    const order = {
+      '': [keys[0], keys[3]],
+      ...{ [keys[0]]: [keys[1]], [keys[1]]: [keys[2]] },
+      ...{ [keys[3]]: [keys[4]], [keys[4]]: [keys[5]] }
+    };
     panel.update({
       notebook: 'n',
       overview: {
         model: '',
         runs: [],
-        approvals: [pending],
-        waiting,
-        panel: { set: rows, order: { '': rows.map(({ key }) => key) } },
+        approvals: [pending, waiting],
+        panel: { set, order },
         status: ''
       },
       isReachable: true,

@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
+import type { Ask } from '../protocol';
 import { savedCard } from '../saved';
 import { host, type Lab } from '../view/host';
-import { keepHtml } from '../view/sanitize';
 import { labWith } from './story';
 
 const name = (of: string): string => `<span class="ia-name">${of}</span>`;
@@ -13,7 +13,7 @@ const HTML = `<div class="ipyagent-card ia-done"><div class="ia-step">
 <blockquote class="ia-body"><div class="ia-effects"><ul><li>${name('sales')} 3 rows</li></ul></div>
 </blockquote></details></div></div>`;
 
-const describeVariable = vi.fn<Lab['describe']>();
+const ask = vi.fn();
 
 describe('the name of a variable', () => {
   let card: HTMLElement;
@@ -22,15 +22,19 @@ describe('the name of a variable', () => {
   const call = () => card.querySelector<HTMLDetailsElement>('.ia-tool');
 
   beforeEach(() => {
-    host.lab = labWith({ describe: describeVariable });
-    describeVariable.mockReset().mockImplementation((_, of) => Promise.resolve(`<p>${of}!</p>`));
-    card = savedCard(HTML, null, keepHtml);
+    host.lab = labWith({ ask: ask as Lab['ask'] });
+    ask
+      .mockReset()
+      .mockImplementation((_, __, { text }: Partial<Ask>) =>
+        Promise.resolve({ html: `<p>${text}!</p>` })
+      );
+    card = savedCard(HTML, null);
     document.body.replaceChildren(card);
   });
 
   it('opens its description below the line, which stays as it is', async () => {
     names()[0].click();
-    expect(describeVariable).toHaveBeenCalledWith(heads()[0], 'sales');
+    expect(ask).toHaveBeenCalledWith(heads()[0], 'variable', { text: 'sales' });
     await vi.waitFor(() => expect(heads().map(each => each.textContent)).toEqual(['sales!']));
     expect(call()?.nextElementSibling).toBe(heads()[0]);
     expect(call()?.open).toBe(false);
@@ -59,7 +63,7 @@ describe('the name of a variable', () => {
   });
 
   it('shows nothing of a reply that runs', async () => {
-    describeVariable.mockResolvedValue('<b onclick="alert(1)">3</b>');
+    ask.mockResolvedValue({ html: '<b onclick="alert(1)">3</b>' });
     names()[0].click();
     await vi.waitFor(() => expect(heads()[0].textContent).toBe('3'));
     expect(heads()[0].querySelector('[onclick]')).toBeNull();
@@ -67,9 +71,9 @@ describe('the name of a variable', () => {
 
   it('is plain text where no kernel can describe it', () => {
     host.lab = null;
-    card = savedCard(HTML, null, keepHtml);
+    card = savedCard(HTML, null);
     names()[0].click();
     expect(names()[0].title).toBe('');
-    expect(describeVariable).not.toHaveBeenCalled();
+    expect(ask).not.toHaveBeenCalled();
   });
 });

@@ -7,7 +7,7 @@ import type { Snapshot } from '../protocol';
 import { savedCard } from '../saved';
 import { Card } from '../view/card';
 import type { Own } from '../view/own';
-import { keepHtml, sanitizeCard, sanitizeText } from '../view/sanitize';
+import { sanitizeCard, sanitizeText } from '../view/sanitize';
 import { harm } from './harm';
 import { asking, HTML, plan, RUN, withBlock } from './story';
 import { strings } from './strings';
@@ -85,11 +85,11 @@ const SHARE = process.env.EVERY_VECTOR ? 1 : 4;
 describe.each(ALL.filter((_, index) => index % SHARE === 0))('with %j in every field', text => {
   it('a saved run can only be read', () => {
     for (const html of [HTML, HTML.replace(/>[^<]+</g, () => `>${text}<`)]) {
-      const card = savedCard(html, forge(RUN, text) as SavedRun, keepHtml);
+      const card = savedCard(html, forge(RUN, text) as SavedRun);
       expect(harm(card, OURS)).toEqual([]);
       expect(decisions(card)).toEqual([]);
     }
-    expect(savedCard(HTML, RUN, keepHtml).querySelectorAll('.ia-footer')).toHaveLength(1);
+    expect(savedCard(HTML, RUN).querySelectorAll('.ia-footer')).toHaveLength(1);
   });
 
   it('a live run has the buttons of its one question and no other', () => {

@@ -3,7 +3,7 @@ import { Signal } from '@lumino/signaling';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Channel } from '../channel';
-import { Link } from '../lab/link';
+import { Link } from '../lab/links';
 import type { Overview, Protocol } from '../protocol';
 import { asking } from './story';
 
@@ -91,7 +91,6 @@ const overview = (live: boolean): Overview => ({
   model: '',
   runs: [{ id: RUN_ID, live, cell_id: 'cell' } as Overview['runs'][number]],
   approvals: [],
-  waiting: null,
   panel: { set: [], order: {} },
   status: ''
 });

@@ -4,14 +4,13 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import type { SavedRun } from '../lab/outputs';
 import { savedCard } from '../saved';
 import { host, type Lab } from '../view/host';
-import { keepHtml } from '../view/sanitize';
 import { savedOf, labWith } from './story';
 
 const chooseModel = vi.fn<Lab['chooseModel']>();
 const askBelow = vi.fn<Lab['askBelow']>();
 
 function draw(changes: Partial<SavedRun> = {}) {
-  const card = savedCard(...savedOf('', [], changes), keepHtml);
+  const card = savedCard(...savedOf('', [], changes));
   return (name: string) => card.querySelector<HTMLElement>(`[data-ipyagent=${name}]`);
 }
 

@@ -1,11 +1,10 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { promptField } from '../view/form';
+import { nameList, promptField } from '../view/form';
 import { host, type Lab } from '../view/host';
-import { nameList } from '../view/names';
 import { labWith } from './story';
 
-const complete = vi.fn<Lab['complete']>();
+const ask = vi.fn();
 const sent = vi.fn();
 
 let field: HTMLTextAreaElement;
@@ -24,8 +23,8 @@ const press = (key: string, on: Element = field): boolean => {
 
 beforeEach(() => {
   vi.clearAllMocks();
-  complete.mockResolvedValue(['@sales', '@sales.csv']);
-  host.lab = labWith({ complete });
+  ask.mockResolvedValue({ names: ['@sales', '@sales.csv'] });
+  host.lab = labWith({ ask: ask as Lab['ask'] });
   field = promptField('say', '', 'Say something', sent);
   list = nameList(field);
   document.body.replaceChildren(field, list);
@@ -39,7 +38,7 @@ afterEach(() => {
 describe('names after @', () => {
   it('are listed by the kernel, and Tab takes the first one at the cursor', async () => {
     await type('Plot @sa', ['@sales', '@sales.csv']);
-    expect(complete).toHaveBeenCalledWith(field, '@sa');
+    expect(ask).toHaveBeenCalledWith(field, 'complete', { text: '@sa' });
     expect(press('Tab')).toBe(true);
     expect(field.value).toBe('Plot @sales');
     expect(names()).toEqual([]);
@@ -66,17 +65,17 @@ describe('names after @', () => {
 
   it('are not asked for elsewhere: a mail address has none, and Tab leaves the field', async () => {
     await type('me@example.org', []);
-    expect(complete).not.toHaveBeenCalled();
+    expect(ask).not.toHaveBeenCalled();
     expect(press('Tab')).toBe(false);
   });
 
   it('are those of the last text, whichever reply comes last', async () => {
-    const replies: ((found: string[]) => void)[] = [];
-    complete.mockImplementation(() => new Promise(reply => replies.push(reply)));
+    const replies: ((reply: { names: string[] }) => void)[] = [];
+    ask.mockImplementation(() => new Promise(reply => replies.push(reply)));
     await type('@s', []);
     await type('@sa', []);
-    replies[1](['@sales']);
-    replies[0](['@sum']);
+    replies[1]({ names: ['@sales'] });
+    replies[0]({ names: ['@sum'] });
     await vi.waitFor(() => expect(names()).toEqual(['@sales']));
   });
 

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { PanelState } from '../lab/panel';
-import { countWaiting, PanelView } from '../lab/panelView';
+import { PanelView } from '../lab/panelView';
 import type { Asked, Blocks, Drawn, Overview, PendingApproval, RowButton } from '../protocol';
 import { host, type Lab } from '../view/host';
 import { askAbout, APPROVAL, callHtml, formOf, plan, labWith } from './story';
@@ -12,13 +12,12 @@ const actions = {
   jump: vi.fn(),
   resume: vi.fn(),
   chooseModel: vi.fn(),
-  startConversation: vi.fn(),
   find: vi.fn(),
   ask: vi.fn(),
   insertExample: vi.fn(),
   notify: vi.fn()
 };
-const describeVariable = vi.fn<Lab['describe']>();
+const ask = vi.fn();
 let view: PanelView;
 
 /** The rows of a section, as the kernel draws them: `ipyagent.ui.panel`. */
@@ -55,7 +54,6 @@ const asking = (approvalId: string, changes: Partial<PendingApproval> = {}): Pen
   run_id: 'r2',
   cell_id: 'cell-2',
   about: 'run_python',
-  html: callHtml('x = 1'),
   asked: askAbout(
     'run_python',
     { code: 'x = 1' },
@@ -66,14 +64,14 @@ const asking = (approvalId: string, changes: Partial<PendingApproval> = {}): Pen
   ...changes
 });
 const draft = plan(2);
+const PLAN = draft.set.find(({ key }) => key === 'r/p')?.html ?? '';
 const planned = (id: string, changes: Partial<Asked> = {}) => {
   const asked = formOf(draft, 'r/p/a');
   const approval = asked.approval && { ...asked.approval, id };
-  const { html = '' } = draft.set.find(({ key }) => key === 'r/p') ?? {};
-  return { about: 'a plan', html, asked: { ...asked, approval, ...changes } };
+  return { about: 'a plan', asked: { ...asked, approval, ...changes } };
 };
 const overview = (changes: Partial<Overview>): Overview => {
-  const none = { model: '', runs: [], approvals: [], waiting: null, status: '' };
+  const none = { model: '', runs: [], approvals: [], status: '' };
   return { ...none, panel: { set: [], order: {} }, ...changes };
 };
 const show = (changes: Partial<Overview> | null, state: Partial<PanelState> = {}): void => {
@@ -95,8 +93,13 @@ const showAsked = (approvals: PendingApproval[], state: Partial<PanelState> = {}
     row(about, press('jump', cell_id ?? ''))
   ]);
   const panel = blocksOf(approvals.length > 0 ? { asked: Object.fromEntries(rows) as Rows } : {});
-  const waiting = approvals.find(({ approval_id }) => approval_id === '') ?? null;
-  show({ approvals: approvals.filter(each => each !== waiting), waiting, panel }, state);
+  approvals.forEach(each => {
+    const key = `asked/${each.run_id} ${each.approval_id}`;
+    const html = each.about === 'a plan' ? PLAN : callHtml('x = 1');
+    panel.set.push(drawn(`${key}/call`, html), drawn(`${key}/form`, '<div></div>', each.asked));
+    Object.assign(panel.order, { [key]: [`${key}/call`], [`${key}/call`]: [`${key}/form`] });
+  });
+  show({ approvals, panel }, state);
 };
 const all = (name: string): HTMLElement[] => [
   ...view.element.querySelectorAll<HTMLElement>(`[data-ipyagent="${name}"]`)
@@ -112,7 +115,7 @@ const GONE = { cells: new Set<string>() };
 
 beforeEach(() => {
   vi.clearAllMocks();
-  host.lab = labWith({ describe: describeVariable });
+  host.lab = labWith({ ask: ask as Lab['ask'] });
   view = new PanelView(actions, document.createElement('div'));
   const page = document.createElement('div');
   page.tabIndex = -1;
@@ -276,10 +279,6 @@ describe('what waits', () => {
     expect(actions.decide.mock.calls).toEqual([[waiting, { decision: 'deny', reason: 'later' }]]);
   });
 
-  it('is counted', () => {
-    expect(countWaiting(overview({ approvals: [asking('a1')], waiting: asking('') }))).toBe(2);
-  });
-
   it('offers notifications where the user can allow them', () => {
     showAsked([asking('a1')]);
     expect(find('enable-notifications').hidden).toBe(true);
@@ -348,40 +347,41 @@ describe('a variable', () => {
     }
     fold.open = true;
     fold.dispatchEvent(new Event('toggle'));
-    await vi.waitFor(() => expect(describeVariable).toHaveBeenCalled());
+    await vi.waitFor(() => expect(ask).toHaveBeenCalled());
     return fold;
   };
 
   it('shows its description when it is opened', async () => {
-    describeVariable.mockResolvedValue('<pre><code>3 rows</code></pre><script>1</script>');
+    ask.mockResolvedValue({ html: '<pre><code>3 rows</code></pre><script>1</script>' });
     show({ panel: variable('r1') });
-    expect(describeVariable).not.toHaveBeenCalled();
+    expect(ask).not.toHaveBeenCalled();
     const fold = await open();
-    expect(describeVariable).toHaveBeenCalledWith(fold.querySelector('.ipyagent-head'), 'x');
+    const head = fold.querySelector('.ipyagent-head');
+    expect(ask).toHaveBeenCalledWith(head, 'variable', { text: 'x' });
     await vi.waitFor(() => expect(fold.textContent).toBe('x3 rows'));
     expect(fold.querySelector('script')).toBeNull();
   });
 
   it('is described again when a run has changed it', async () => {
-    describeVariable.mockResolvedValueOnce('3 rows').mockResolvedValue('4 rows');
+    ask.mockResolvedValueOnce({ html: '3 rows' }).mockResolvedValue({ html: '4 rows' });
     show({ panel: variable('r1') });
     const fold = await open();
     show({ panel: variable('r1') });
-    expect(describeVariable).toHaveBeenCalledOnce();
+    expect(ask).toHaveBeenCalledOnce();
     show({ panel: variable('r2') });
     await vi.waitFor(() => expect(fold.textContent).toBe('x4 rows'));
     expect(fold.open).toBe(true);
   });
 
   it('is as the kernel described it last: an earlier reply may come later', async () => {
-    const replies: ((html: string) => void)[] = [];
-    describeVariable.mockImplementation(() => new Promise(reply => replies.push(reply)));
+    const replies: ((reply: { html: string }) => void)[] = [];
+    ask.mockImplementation(() => new Promise(reply => replies.push(reply)));
     show({ panel: variable('r1') });
     const fold = await open();
     show({ panel: variable('r2') });
-    replies[1]('4 rows');
-    replies[0]('3 rows');
-    await Promise.all(describeVariable.mock.results.map(({ value }) => value as unknown));
+    replies[1]({ html: '4 rows' });
+    replies[0]({ html: '3 rows' });
+    await Promise.all(ask.mock.results.map(({ value }) => value as unknown));
     expect(fold.textContent).toBe('x4 rows');
   });
 });

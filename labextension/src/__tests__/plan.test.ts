@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { Asked } from '../protocol';
 import { Card } from '../view/card';
-import { formOf, plan, PLAN_MOMENTS, PLAN_SNAPSHOT, request, withBlock, without } from './story';
+import { formOf, plan, PLAN_MOMENTS, PLAN_SNAPSHOT, withBlock, without } from './story';
 
 let decide: ReturnType<typeof vi.fn>;
 let view: Card;
@@ -58,8 +58,8 @@ describe('a plan that waits (P28)', () => {
       true,
       true
     ]);
-    for (const { request } of PLANNED) {
-      const lines = Object.values(request.arguments).flatMap(each => String(each).split('\n'));
+    for (const { arguments: given } of PLANNED) {
+      const lines = Object.values(given).flatMap(each => String(each).split('\n'));
       lines.forEach(line => expect(text).toContain(line));
     }
   });
@@ -156,7 +156,7 @@ describe('editing a plan', () => {
   it('has the code of a step as text, other arguments as JSON, and the cursor in the first', () => {
     const fields = areas().map(area => [area.getAttribute('aria-label'), area.value]);
     expect(fields).toEqual(
-      PLANNED.map(({ name, request: { arguments: given } }) =>
+      PLANNED.map(({ name, arguments: given }) =>
         name === 'run_python'
           ? ['Code of run_python', given.code]
           : [`Arguments as JSON of ${name}`, JSON.stringify(given, null, 2)]
@@ -169,8 +169,8 @@ describe('editing a plan', () => {
     const at = PLANNED.findIndex(({ name }) => name === 'run_python');
     areas()[at].value = 'x = "\\n"\ny = 1';
     press('save');
-    const [[, answer]] = decide.mock.calls as [[string, { plan: { call: object }[] }]];
-    expect(answer.plan[at].call).toMatchObject({ arguments: { code: 'x = "\\n"\ny = 1' } });
+    const [[, answer]] = decide.mock.calls as [[string, { calls: object[] }]];
+    expect(answer.calls[at]).toMatchObject({ arguments: { code: 'x = "\\n"\ny = 1' } });
   });
 
   it('sends what was changed, moved and removed', () => {
@@ -179,12 +179,11 @@ describe('editing a plan', () => {
     press('remove', 2);
     press('save');
     const [first, second] = PLANNED;
-    const edited = ({ id, name, note, request }: typeof first, changed = request.arguments) => ({
-      call: { id, name, arguments: changed },
-      note
-    });
+    const edited = ({ id, name, note, ...step }: typeof first, changed = step.arguments) => {
+      return { id, name, note, arguments: changed };
+    };
     const steps = [edited(second), edited(first, { path: 'old.csv' })];
-    expect(decide.mock.calls).toEqual([['a2', { decision: 'edit', plan: steps }]]);
+    expect(decide.mock.calls).toEqual([['a2', { decision: 'edit', calls: steps }]]);
     expect((find('approve') as HTMLButtonElement).disabled).toBe(true);
   });
 
@@ -241,7 +240,7 @@ describe('editing a plan', () => {
   it('shows hidden characters as the escapes that JSON has for them', () => {
     const [first] = PLANNED;
     const given = { path: 'a\u202eb\u{e0041}' };
-    const calls = [{ ...first, request: request({ arguments: given }) }];
+    const calls = [{ ...first, arguments: given }];
     view.update(withForm({ calls, approval: approval && { ...approval, id: 'a9' } }));
     press('edit');
     expect(areas()[0].value).toContain('a\\u202eb\\udb40\\udc41');

@@ -4,7 +4,7 @@ import { VirtualDocument } from '@jupyterlab/lsp/lib/virtual/document';
 import { describe, expect, it, test } from 'vitest';
 
 import { hasFailed, isPrompt, promptAbout, withoutPrompts } from '../lab/prompts';
-import { findMention } from '../view/names';
+import { findMention } from '../view/form';
 
 describe('a prompt', () => {
   it.each([

@@ -1,14 +1,14 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import type { CellPlace, Choice, Proposal } from '../protocol';
-import { ProposalView } from '../view/proposal';
+import { ProposalView } from '../view/approval';
 import { APPROVAL, askAbout } from './story';
 
 const choice = (answer: Choice['answer'], label: string): Choice => ({ answer, label });
 const choices = [choice('approve', 'Approve'), choice('always', 'Always'), choice('deny', 'Deny')];
 const propose = (name: string, given: object, proposal: Proposal, change = '') => {
   const asked = askAbout(name, given, { approval: { ...APPROVAL, choices } });
-  const about = { approval_id: 'a2', run_id: 'r1', cell_id: null, about: name, html: '' };
+  const about = { approval_id: 'a2', run_id: 'r1', cell_id: null, about: name };
   return [{ ...about, asked, change, proposal }, proposal] as const;
 };
 const proposal = (side: CellPlace['side'], title: string, about: string): Proposal => ({
@@ -46,7 +46,9 @@ describe('a proposal', () => {
     find(view, 'arguments').value = '{"cell": 2, "source": "x = 3"}';
     find(view, 'save').click();
     const changed = { cell: 2, source: 'x = 3' };
-    expect(decide.mock.calls).toEqual([[{ decision: 'edit_call', arguments: changed }]]);
+    expect(decide.mock.calls).toEqual([
+      [{ decision: 'edit', calls: [{ id: 'c1', name: 'edit_cell', note: '', arguments: changed }] }]
+    ]);
   });
 
   it('names its cell in every label', () => {

@@ -3,7 +3,7 @@ import MarkdownIt from 'markdown-it';
 
 import { Channel, type FromRun } from '../channel';
 import type { SavedRun } from '../lab/outputs';
-import type { Approval, Asked, CallRequest, Choice, Drawn, Offers, Snapshot } from '../protocol';
+import type { Approval, Asked, AskedCall, Choice, Drawn, Offers, Snapshot } from '../protocol';
 import type { Lab } from '../view/host';
 import planned from './fixtures/plan.json';
 import told from './fixtures/run.json';
@@ -99,16 +99,13 @@ export const APPROVAL: Approval = {
   covers: ''
 };
 
-/** Return a call's request. */
-export function request(changes: Partial<CallRequest>): CallRequest {
-  const none = { arguments: {}, preview: null, shown: [], is_exact_folded: false };
-  return { ...none, parse_error: '', ...changes };
-}
+/** How a call without code is edited. */
+export const AS_JSON = { code: null, language: 'python' };
 
 /** Return what is asked about one call, and the call that has those arguments. */
 export function askAbout(name: string, given: object, changes: Partial<Asked> = {}): Asked {
-  const call = { id: 'c1', name, note: '', request: request({ arguments: { ...given } }) };
-  const none = { is_plan: false, question: null, late: null };
+  const call: AskedCall = { id: 'c1', name, note: '', arguments: { ...given }, ...AS_JSON };
+  const none = { about: name, question: null, late: null };
   const about = { run_id: 'run-1', approval: APPROVAL, calls: [call] };
   return { type: 'asked', ...about, ...none, ...changes };
 }
@@ -149,15 +146,12 @@ export function savedOf(
 export function labWith(parts: Partial<Lab>): Lab {
   return {
     insertCells: () => null,
-    freeze: () => Promise.resolve([]),
     askBelow: () => null,
     runAgain: () => Promise.resolve(''),
     runCells: () => null,
-    describe: () => Promise.resolve(''),
-    complete: () => Promise.resolve([]),
     edit: () => null,
     chooseModel: () => Promise.resolve(false),
-    undo: () => undefined,
+    ask: () => undefined,
     ...parts
   };
 }

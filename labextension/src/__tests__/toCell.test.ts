@@ -3,13 +3,12 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { SavedRun } from '../lab/outputs';
 import { savedCard } from '../saved';
 import { host, type Lab } from '../view/host';
-import { keepHtml } from '../view/sanitize';
 import { savedOf, labWith } from './story';
 
 const insertCells = vi.fn<Lab['insertCells']>();
 
 function drawn(text: string, sources: string[] = [], changes: Partial<SavedRun> = {}) {
-  const card = savedCard(...savedOf(text, sources, changes), keepHtml);
+  const card = savedCard(...savedOf(text, sources, changes));
   document.body.replaceChildren(card);
   return (name: string) => [
     ...card.querySelectorAll<HTMLButtonElement>(`[data-ipyagent="${name}"]`)
@@ -87,7 +86,7 @@ describe('code that ran', () => {
       { kind: 'code', source: 'a = 1' },
       { kind: 'markdown', source: 'It is 1.' }
     ] as const;
-    host.lab = labWith({ insertCells, freeze: vi.fn().mockResolvedValue(cells) });
+    host.lab = labWith({ insertCells, ask: vi.fn().mockResolvedValue({ cells }) });
     const [button] = drawn('', ['a = 1', 'a'])('keep-cells');
     button.click();
     await vi.waitFor(() => expect(button.textContent).toBe('Inserted below, unverified'));
@@ -118,7 +117,7 @@ describe('code that ran', () => {
   it('never comes from what is drawn: HTML that fits no run has no buttons', () => {
     const [html, run] = savedOf('', ['x = 1']);
     const forged = html.replace('<details', '<details class="ia-tool"></details><details');
-    const card = savedCard(forged, run, keepHtml);
+    const card = savedCard(forged, run);
     expect(card.querySelectorAll('[data-ipyagent=to-cell]')).toHaveLength(0);
   });
 });

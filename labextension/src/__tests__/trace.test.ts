@@ -1,7 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { savedCard } from '../saved';
-import { keepHtml } from '../view/sanitize';
 
 const call = (name: string): string =>
   `<details class="ia-tool"><summary class="ia-line">${name}</summary></details>`;
@@ -32,7 +31,7 @@ describe('a number of an answer', () => {
   beforeEach(() => {
     Element.prototype.scrollIntoView = scrolled as () => void;
     scrolled.mockClear();
-    card = savedCard(HTML, null, keepHtml);
+    card = savedCard(HTML, null);
     document.body.replaceChildren(card);
   });
 

@@ -1,13 +1,14 @@
 /** The button on a finished card: first what taking the run back would do, then done. */
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { host, type Lab } from '../view/host';
+import type { Ask } from '../protocol';
+import { host, type Lab, type Reply } from '../view/host';
 import { labWith } from './story';
-import { UndoView } from '../view/undo';
+import { UndoView } from '../view/followUp';
 
-type Report = Awaited<ReturnType<Lab['undo']>>;
+type Report = Reply<'undo'> | undefined;
 
-let asked: { runId: string; isDry: boolean }[];
+let asked: unknown[];
 let view: UndoView;
 
 function draw(isRedo = false): void {
@@ -16,11 +17,11 @@ function draw(isRedo = false): void {
 }
 
 function answer(report: Report | Promise<Report>): void {
-  const undo: Lab['undo'] = (_, runId, isDry) => {
-    asked.push({ runId, isDry });
+  const ask = vi.fn((_, what: string, { run_id, dry_run }: Partial<Ask>) => {
+    asked.push([what, run_id, dry_run]);
     return Promise.resolve(report);
-  };
-  host.lab = labWith({ undo });
+  });
+  host.lab = labWith({ ask: ask as Lab['ask'] });
 }
 
 async function press(name: string): Promise<void> {
@@ -45,8 +46,8 @@ describe('a run that can be taken back', () => {
     await press('undo-confirm');
     expect(view.element.textContent).toContain('n is as it was');
     expect(asked).toEqual([
-      { runId: 'r1', isDry: true },
-      { runId: 'r1', isDry: false }
+      ['undo', 'r1', true],
+      ['undo', 'r1', false]
     ]);
   });
 

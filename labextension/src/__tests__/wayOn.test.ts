@@ -5,13 +5,12 @@ import type { SavedRun } from '../lab/outputs';
 import type { Offers } from '../protocol';
 import { savedCard } from '../saved';
 import { host, type Lab } from '../view/host';
-import { keepHtml } from '../view/sanitize';
 import { OFFERS, savedOf, labWith } from './story';
 
 const runAgain = vi.fn<Lab['runAgain']>();
 
 function draw(changes: Partial<SavedRun>): HTMLElement {
-  const card = savedCard(...savedOf('It is 3.', [], changes), keepHtml);
+  const card = savedCard(...savedOf('It is 3.', [], changes));
   document.body.replaceChildren(card);
   return card;
 }

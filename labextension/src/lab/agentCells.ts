@@ -7,8 +7,7 @@ import { PanelLayout, Widget } from '@lumino/widgets';
 
 import { h } from '../view/dom';
 import { forEachCodeCell, runCurrent, select } from './cells';
-import type { Link } from './link';
-import type { Links } from './links';
+import type { Link, Links } from './links';
 import { hasFailed, isPrompt, promptAbout } from './prompts';
 import type { Settings } from './settings';
 

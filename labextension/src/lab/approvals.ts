@@ -8,8 +8,7 @@ import { h, setText } from '../view/dom';
 import { button } from '../view/form';
 import { reveal } from '../view/reveal';
 import { goTo, placeOf } from './cells';
-import type { Link } from './link';
-import type { Links } from './links';
+import type { Link, Links } from './links';
 import { areButtonsInSight, cardOf, focusCard, isInSight, scrollToCard } from './questionCard';
 
 /** The id of the side panel. */
@@ -29,11 +28,15 @@ export interface Waiting {
   readonly panel: NotebookPanel;
 }
 
-/** List the approvals of a kernel, or of all kernels, oldest first, with the notebook that asks. */
+/**
+ * List the approvals of a kernel, or of all kernels, oldest first, with the notebook that asks. A
+ * plan that no cell asks about is not among them.
+ */
 export function listWaiting(links: Links, of: readonly Link[] = links.all): Waiting[] {
   return of.flatMap(link => {
     const panels = links.notebooks(link);
-    return (link.overview?.approvals ?? []).map(approval => ({
+    const asked = link.overview?.approvals.filter(({ approval_id }) => approval_id !== '') ?? [];
+    return asked.map(approval => ({
       key: approvalKey(approval),
       approval,
       link,

@@ -11,8 +11,7 @@ import { WIDGET_HASH } from '../widgetHash';
 import { widgetModules } from '../widgetModules';
 import { load } from './agentCells';
 import { cellIds, indexOfCell, mark, runBelow, runCells } from './cells';
-import type { Link } from './link';
-import type { Links } from './links';
+import type { Link, Links } from './links';
 import { sharedNotebook } from './notebookTools';
 import { isPrompt } from './prompts';
 import { insertCells } from './sharedCells';
@@ -120,67 +119,55 @@ function runChanged(links: Links, from: Element, ids: readonly string[]): void {
 const OURS = '[data-ipyagent]';
 
 /**
- * Focuses a cell when the focused element of ours in it is removed, was a button that a click has
+ * Focus a cell when the focused element of ours in it is removed, was a button that a click has
  * disabled, or is left by Escape: the page itself would get the focus, or the element would keep it,
  * where no key of the notebook works.
  */
-class CellFocus {
-  /** The focused element, and its cell. */
-  private focused: { readonly element: Element; readonly cell: Element } | null = null;
-  private changes = new MutationObserver(() => this.onChange());
-
-  constructor(private links: Links) {
-    document.addEventListener('focusin', ({ target }) => this.onFocus(target as Element));
-    document.addEventListener('click', event => this.onClick(event));
-    document.addEventListener('keydown', event => this.onKey(event));
-  }
-
-  private onFocus(element: Element): void {
-    this.changes.disconnect();
-    const cell = cellOf(element);
-    this.focused = cell === null ? null : { element, cell };
-    if (cell !== null) {
-      this.changes.observe(cell, { childList: true, subtree: true });
-    }
-  }
-
-  private onChange(): void {
-    const { focused } = this;
+function keepFocusInCells(links: Links): void {
+  let focused: { readonly element: Element; readonly cell: Element } | null = null;
+  const changes = new MutationObserver(() => {
     if (focused?.element.isConnected === false) {
-      this.changes.disconnect();
-      this.focused = null;
+      const { cell } = focused;
+      changes.disconnect();
+      focused = null;
       if (document.activeElement === document.body) {
-        this.focusCell(focused.cell);
+        focusCell(links, cell);
       }
     }
-  }
-
-  /** A form that was sent by a key has given its focus to its card. */
-  private onClick({ target, detail }: MouseEvent): void {
+  });
+  document.addEventListener('focusin', ({ target }) => {
+    changes.disconnect();
+    const element = target as Element;
+    const cell = cellOf(element);
+    focused = cell && { element, cell };
+    if (cell !== null) {
+      changes.observe(cell, { childList: true, subtree: true });
+    }
+  });
+  // A form that was sent by a key has given its focus to its card.
+  document.addEventListener('click', ({ target, detail }) => {
     const button = (target as Element).closest<HTMLButtonElement>(`button${OURS}:disabled`);
     const cell = button && cellOf(button);
     if (cell && (detail > 0 || button.closest('.ipyagent-approval') === null)) {
-      this.focusCell(cell);
+      focusCell(links, cell);
     }
-  }
-
-  /** As in the editor of a cell, Escape leaves a field with what is written in it. */
-  private onKey({ key, target, isComposing, defaultPrevented }: KeyboardEvent): void {
+  });
+  // As in the editor of a cell, Escape leaves a field with what is written in it.
+  document.addEventListener('keydown', ({ key, target, isComposing, defaultPrevented }) => {
     const cell = cellOf(target as Element);
     if (key === 'Escape' && !isComposing && !defaultPrevented && cell !== null) {
-      this.focusCell(cell);
+      focusCell(links, cell);
     }
-  }
+  });
+}
 
-  private focusCell(cell: Element): void {
-    const { panel } = this.links;
-    const index = panel === null ? -1 : indexOfCell(panel, cell);
-    if (panel !== null && index >= 0) {
-      panel.content.mode = 'command';
-      panel.content.activeCellIndex = index;
-      const options = { waitUntilReady: false, preventScroll: true };
-      void NotebookActions.focusActiveCell(panel.content, options);
-    }
+function focusCell({ panel }: Links, cell: Element): void {
+  const index = panel === null ? -1 : indexOfCell(panel, cell);
+  if (panel !== null && index >= 0) {
+    panel.content.mode = 'command';
+    panel.content.activeCellIndex = index;
+    const options = { waitUntilReady: false, preventScroll: true };
+    void NotebookActions.focusActiveCell(panel.content, options);
   }
 }
 
@@ -188,38 +175,22 @@ function cellOf(element: Element): Element | null {
   return element.closest(OURS)?.closest('.jp-Cell') ?? null;
 }
 
-/** Return the connection to the kernel of a card. */
+/** Return the connection to the kernel of a card; one in no notebook is about the current one. */
 function linkOf(links: Links, card: Node): Link | null {
-  const link = links.of(links.around(card));
+  const link = links.of(links.around(card) ?? links.panel);
   return link?.overview ? link : null;
 }
 
 /** Serve the cards of this page. */
 export function serveCards(links: Links): void {
   widgetModules().set(WIDGET_HASH, async () => (await import('../widget')).default);
-  new CellFocus(links);
+  keepFocusInCells(links);
   host.lab = {
     insertCells: (...asked) => problemOf(() => insertBelow(links, ...asked)),
     askBelow: (...asked) => problemOf(() => askBelow(links, ...asked)),
     runAgain: (...asked) => runAgain(links, ...asked).catch(String),
     runCells: (from, ids) => problemOf(() => runChanged(links, from, ids)),
-    freeze: async (from, runId) => {
-      const link = linkOf(links, from);
-      const reply = await link?.ask('freeze', { run_id: runId });
-      return reply?.cells ?? [];
-    },
-    undo: (from, runId, isDry) =>
-      linkOf(links, from)?.ask('undo', { run_id: runId, dry_run: isDry }),
-    describe: async (from, name) => {
-      const link = linkOf(links, from) ?? links.current;
-      const reply = await link?.ask('variable', { text: name });
-      return reply?.html ?? reply?.problem ?? NO_CONNECTION;
-    },
-    complete: async (from, text) => {
-      const link = linkOf(links, from);
-      const reply = await link?.ask('complete', { text });
-      return reply?.names ?? [];
-    },
+    ask: (from, what, about) => linkOf(links, from)?.ask(what, about),
     edit: (code, mimeType) => editorOf(links, code, mimeType),
     chooseModel: from => chooseModel(linkOf(links, from))
   };

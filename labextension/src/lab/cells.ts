@@ -9,8 +9,6 @@ const MARK_MILLISECONDS = 4_000;
 
 const CLASS = 'ipyagent-changed';
 
-const timers = new WeakMap<object, number>();
-
 /** A cell in an open notebook. */
 interface Place {
   panel: NotebookPanel;
@@ -133,12 +131,6 @@ export async function runCurrent(panel: NotebookPanel): Promise<void> {
 /** Highlight a changed cell for a moment. */
 export function mark(panel: NotebookPanel, id: string): void {
   const cell = panel.content.widgets.find(each => each.model.id === id);
-  if (cell !== undefined) {
-    window.clearTimeout(timers.get(cell));
-    cell.addClass(CLASS);
-    timers.set(
-      cell,
-      window.setTimeout(() => cell.removeClass(CLASS), MARK_MILLISECONDS)
-    );
-  }
+  cell?.addClass(CLASS);
+  setTimeout(() => cell?.removeClass(CLASS), MARK_MILLISECONDS);
 }

@@ -10,37 +10,46 @@ import { codeCells, indexOfCell, placeOf, select, uncover } from './cells';
 import type { Links } from './links';
 import { isPrompt } from './prompts';
 import { areAllButtonsInSight, scrollToCard } from './questionCard';
-import { Notifier, NOTIFY, Reminder } from './reminders';
+import { NOTIFY, Reminder, serveNotifications } from './reminders';
 import type { Settings } from './settings';
 
 /** Milliseconds between two deliberate presses: a key that is held down decides nothing. */
 const PRESS_MILLISECONDS = 400;
 
-/** Decides on the oldest approval of the current notebook. */
-class Decisions {
-  private lastPress = -PRESS_MILLISECONDS;
+type Word = 'approve' | 'deny';
 
-  constructor(
-    private links: Links,
-    private cards: QuestionCards
-  ) {}
-
-  /** The approval that has waited longest; null without one. */
-  get oldest(): Waiting | null {
-    return oldestWaiting(this.links);
-  }
-
+/** Return what decides on the oldest approval of the current notebook. */
+function makeDecider(links: Links, cards: QuestionCards): (word: Word) => Promise<void> {
+  let lastPress = -PRESS_MILLISECONDS;
+  /** Find the form with the buttons, uncovering the cell that asks if none is displayed. */
+  const findForm = async (waiting: Waiting): Promise<HTMLElement | null> => {
+    const place = placeOf(waiting.approval.cell_id, [waiting.panel]);
+    cards.chooseCards();
+    if (cards.choiceOf(waiting) === null && place !== null) {
+      await uncover(place);
+      cards.chooseCards();
+    }
+    return cards.choiceOf(waiting);
+  };
+  /** Show a question without a card in the current notebook: in another one, or in the panel. */
+  const lead = async (waiting: Waiting): Promise<void> => {
+    await showWaiting(waiting, links);
+    cards.chooseCards();
+    if (cards.choiceOf(waiting) === null) {
+      links.app.shell.activateById(PANEL);
+    }
+  };
   /** Press the button, which guards itself; if it is not on screen, scroll there instead. */
-  async press(word: 'approve' | 'deny'): Promise<void> {
-    const [last, now] = [this.lastPress, performance.now()];
-    this.lastPress = now;
+  return async word => {
+    const [last, now] = [lastPress, performance.now()];
+    lastPress = now;
     if (now - last < PRESS_MILLISECONDS) {
       return;
     }
-    const { oldest } = this;
-    const form = oldest && (await this.findForm(oldest));
+    const oldest = oldestWaiting(links);
+    const form = oldest && (await findForm(oldest));
     if (form === null) {
-      await (oldest && this.lead(oldest));
+      await (oldest && lead(oldest));
     } else if (areAllButtonsInSight(form)) {
       form.querySelector<HTMLButtonElement>(`[data-ipyagent="${word}"]`)?.click();
     } else {
@@ -49,27 +58,7 @@ class Decisions {
       status?.replaceChildren(`Read it, then ${word} again.`);
       scrollToCard(form);
     }
-  }
-
-  /** Find the form with the buttons, uncovering the cell that asks if none is displayed. */
-  private async findForm(waiting: Waiting): Promise<HTMLElement | null> {
-    const place = placeOf(waiting.approval.cell_id, [waiting.panel]);
-    this.cards.chooseCards();
-    if (this.cards.choiceOf(waiting) === null && place !== null) {
-      await uncover(place);
-      this.cards.chooseCards();
-    }
-    return this.cards.choiceOf(waiting);
-  }
-
-  /** Show a question without a card in the current notebook: in another one, or in the panel. */
-  private async lead(waiting: Waiting): Promise<void> {
-    await showWaiting(waiting, this.links);
-    this.cards.chooseCards();
-    if (this.cards.choiceOf(waiting) === null) {
-      this.links.app.shell.activateById(PANEL);
-    }
-  }
+  };
 }
 
 const CATEGORY = 'ipyagent';
@@ -116,7 +105,17 @@ function addActs(links: Links, palette: ICommandPalette | null): void {
 type Command = CommandRegistry.ICommandOptions & { readonly label: string };
 
 /** Return the commands for the current notebook. */
-function commandsFor(links: Links, decisions: Decisions): Record<string, Command> {
+function commandsFor(links: Links, cards: QuestionCards): Record<string, Command> {
+  const decide = makeDecider(links, cards);
+  const decideCommand = (word: Word, label: string): Command => ({
+    label,
+    caption: 'Decide on the call that has waited longest; shows it first, if it was not seen',
+    isEnabled: () => {
+      const oldest = oldestWaiting(links);
+      return oldest !== null && (word === 'deny' || oldest.approval.asked.question === null);
+    },
+    execute: () => decide(word)
+  });
   return {
     'ipyagent:add-cell': {
       label: 'Add an Agent Cell Below',
@@ -130,20 +129,8 @@ function commandsFor(links: Links, decisions: Decisions): Record<string, Command
       isEnabled: () => isRunning(links),
       execute: () => stop(links)
     },
-    'ipyagent:approve': decideCommand(decisions, 'approve', 'Approve What Is Asked'),
-    'ipyagent:deny': decideCommand(decisions, 'deny', 'Deny What Is Asked')
-  };
-}
-
-function decideCommand(decisions: Decisions, word: 'approve' | 'deny', label: string): Command {
-  return {
-    label,
-    caption: 'Decide on the call that has waited longest; shows it first, if it was not seen',
-    isEnabled: () => {
-      const { oldest } = decisions;
-      return oldest !== null && (word === 'deny' || oldest.approval.asked.question === null);
-    },
-    execute: () => decisions.press(word)
+    'ipyagent:approve': decideCommand('approve', 'Approve What Is Asked'),
+    'ipyagent:deny': decideCommand('deny', 'Deny What Is Asked')
   };
 }
 
@@ -184,10 +171,10 @@ export function addCommands(
   const { commands: registry, serviceManager } = links.app;
   const cards = new QuestionCards(links);
   new Reminder(links, cards);
-  new Notifier(links, settings);
+  serveNotifications(links, settings);
   palette?.addItem({ command: NOTIFY, category: CATEGORY });
   addActs(links, palette);
-  const all = commandsFor(links, new Decisions(links, cards));
+  const all = commandsFor(links, cards);
   for (const [id, { label, ...command }] of Object.entries(all)) {
     registry.addCommand(id, {
       ...command,

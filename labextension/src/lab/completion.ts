@@ -10,7 +10,7 @@ import {
 } from '@jupyterlab/completer';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 
-import { findMention } from '../view/names';
+import { findMention } from '../view/form';
 import { PANEL } from './approvals';
 import { forEachCodeCell } from './cells';
 import type { Links } from './links';
@@ -135,57 +135,49 @@ function toItems(
   return { start: start - above, end: end - above, items };
 }
 
-/** Opens the completer while a name is typed after `@`. */
-class Mentions {
-  private count = 0;
-
-  constructor(
-    private links: Links,
-    private manager: ICompletionProviderManager,
-    private provider: Provider,
-    private settings: Settings,
-    private panel: Panel
-  ) {
-    const watch = ({ sharedModel }: Pick<ICellModel, 'sharedModel'>): void => {
-      sharedModel.changed.connect((_, { sourceChange }) =>
-        this.onTyped(sourceChange?.map(({ insert }) => insert ?? '').join('') ?? '')
-      );
-    };
-    links.forEachNotebook(each => forEachCodeCell(each, ({ model }) => watch(model)));
-    watch(panel.composer.model);
-  }
-
-  private onTyped(inserted: string): void {
-    if (this.settings.now.completeOnAt && inserted.length === 1 && this.findMention() !== null) {
-      void this.open();
-    }
-  }
-
-  /** Open the completer, unless more was typed meanwhile. */
-  private async open(): Promise<void> {
-    const kernel = this.links.panel?.sessionContext.session?.kernel;
-    const count = ++this.count;
-    if (kernel) {
-      await this.provider.waitForReply(kernel);
-      const id = this.findMention();
-      if (count === this.count && id !== null) {
-        this.manager.invoke(id);
-      }
-    }
-  }
-
+/** Open the completer while a name is typed after `@`. */
+function watchMentions(
+  links: Links,
+  manager: ICompletionProviderManager,
+  provider: Provider,
+  settings: Settings,
+  panel: Panel
+): void {
+  let typed = 0;
   /** Return the id of the widget in which a mention is typed; null if none is. */
-  private findMention(): string | null {
-    const { editor: field } = this.panel.composer;
+  const findPlace = (): string | null => {
+    const { editor: field } = panel.composer;
     const isField = field?.hasFocus() === true;
-    const editor = isField ? field : this.links.tracker.activeCell?.editor;
+    const editor = isField ? field : links.tracker.activeCell?.editor;
     if (!editor?.hasFocus() || !(isField || isPrompt(editor.model.sharedModel.getSource()))) {
       return null;
     }
     const { line, column } = editor.getCursorPosition();
     const isMention = findMention(editor.getLine(line)?.slice(0, column) ?? '') !== null;
-    return isMention ? ((isField ? this.panel : this.links.panel)?.id ?? null) : null;
-  }
+    return isMention ? ((isField ? panel : links.panel)?.id ?? null) : null;
+  };
+  /** Open the completer, unless more was typed meanwhile. */
+  const open = async (): Promise<void> => {
+    const kernel = links.panel?.sessionContext.session?.kernel;
+    const count = ++typed;
+    if (kernel) {
+      await provider.waitForReply(kernel);
+      const id = findPlace();
+      if (count === typed && id !== null) {
+        manager.invoke(id);
+      }
+    }
+  };
+  const watch = ({ sharedModel }: Pick<ICellModel, 'sharedModel'>): void => {
+    sharedModel.changed.connect((_, { sourceChange }) => {
+      const inserted = sourceChange?.map(({ insert }) => insert ?? '').join('');
+      if (settings.now.completeOnAt && inserted?.length === 1 && findPlace() !== null) {
+        void open();
+      }
+    });
+  };
+  links.forEachNotebook(each => forEachCodeCell(each, ({ model }) => watch(model)));
+  watch(panel.composer.model);
 }
 
 /** Complete variables, files and options in prompts. */
@@ -197,7 +189,7 @@ export function completePrompts(
 ): void {
   const provider = new Provider();
   manager.registerProvider(provider);
-  new Mentions(links, manager, provider, settings, panel);
+  watchMentions(links, manager, provider, settings, panel);
   const { composer } = panel;
   let known: unknown = null;
   composer.element.addEventListener('focusin', () => {

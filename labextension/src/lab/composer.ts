@@ -6,17 +6,12 @@ import { Child, h, Slot } from '../view/dom';
 import { button } from '../view/form';
 import { reveal } from '../view/reveal';
 import { PROMPT_TYPE } from './agentCells';
+import type { PanelActions } from './panel';
 
 type Factory = Cell.IContentFactory['editorFactory'];
 
 /** The class of JupyterLab's for an editor whose completer is open. */
 const COMPLETES = 'jp-mod-completer-active';
-
-interface ComposerActions {
-  ask(prompt: string): void;
-  chooseModel(): void;
-  startConversation(): void;
-}
 
 export class Composer {
   readonly element = h('div', { class: 'ipyagent-composer', 'data-ipyagent': 'composer' });
@@ -30,7 +25,7 @@ export class Composer {
   private host = h('div', { class: 'ipyagent-composer-field' });
   private below = new Slot(h('div', { class: 'ipyagent-composer-buttons' }));
 
-  constructor(private actions: ComposerActions) {
+  constructor(private actions: PanelActions) {
     this.model.mimeType = PROMPT_TYPE;
     const showHint = (): void => {
       const isEmpty = this.model.sharedModel.getSource() === '';
@@ -59,7 +54,7 @@ export class Composer {
     pick.ariaHasPopup = 'dialog';
     const fresh = 'New conversation: one that knows nothing of this one';
     const below = 'Ask in an agent cell at the end of the notebook (Shift Enter)';
-    const anew = button('new-session', '+', fresh, () => actions.startConversation());
+    const anew = button('new-session', '+', fresh, () => void actions.resume(''));
     const ask = button('ask', 'Ask', below, () => this.ask());
     return model === '' ? [ask] : [pick, anew, ask];
   }

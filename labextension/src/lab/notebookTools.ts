@@ -7,11 +7,10 @@ import { NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
 import { PanelLayout, Widget } from '@lumino/widgets';
 
 import type { CellPlace, Proposal } from '../protocol';
-import { ProposalView } from '../view/proposal';
+import { ProposalView } from '../view/approval';
 import { listWaiting, type Waiting } from './approvals';
 import { mark, runCells } from './cells';
-import type { Link } from './link';
-import type { Links } from './links';
+import type { Link, Links } from './links';
 import {
   codeCell,
   insertCells,
@@ -160,7 +159,7 @@ class DrawnProposal {
   private makeView(): ProposalView {
     const { approval, link, panel, proposal } = this.proposed;
     const { cell_id, kind, path, side } = proposal.place;
-    const { source } = approval.asked.calls[0].request.arguments;
+    const { source } = approval.asked.calls[0].arguments;
     const changed = nameChange(this.panel, side === 'changed' ? cell_id : '', source);
     const step = listSteps(link).find(each => each.startsWith(`${approval.run_id} `)) ?? '';
     const own = panel.context.path;
@@ -197,33 +196,16 @@ class DrawnProposal {
   }
 }
 
-/** Keeps all notebooks' proposals up to date: decided calls disappear. */
-class Proposals {
+/** Keep all notebooks' proposals up to date: decided calls disappear. */
+function drawProposals(links: Links): void {
   /** The proposals in each view of a notebook. */
-  private drawn = new Map<NotebookPanel, Map<string, DrawnProposal>>();
-
-  constructor(private links: Links) {
-    links.forEachNotebook(panel => this.add(panel));
-    links.changed.connect(() => this.update());
-  }
-
-  private add(panel: NotebookPanel): void {
-    const proposals = new Map<string, DrawnProposal>();
-    this.drawn.set(panel, proposals);
-    panel.disposed.connect(() => this.drawn.delete(panel));
-    // The signal is emitted before the cells are drawn.
-    panel.content.modelContentChanged.connect(() =>
-      queueMicrotask(() => proposals.forEach(each => each.update()))
-    );
-    this.update();
-  }
-
-  private update(): void {
-    const waiting = listWaiting(this.links).flatMap((each): Proposed[] => {
+  const drawn = new Map<NotebookPanel, Map<string, DrawnProposal>>();
+  const update = (): void => {
+    const waiting = listWaiting(links).flatMap((each): Proposed[] => {
       const { proposal } = each.approval;
       return proposal === null ? [] : [{ ...each, proposal }];
     });
-    this.drawn.forEach((proposals, panel) => {
+    drawn.forEach((proposals, panel) => {
       const { path } = panel.context;
       const here = waiting.filter(
         each => path === (each.proposal.place.path ?? each.panel.context.path)
@@ -240,11 +222,22 @@ class Proposals {
         proposal.update(each.proposal.place.cell_id);
       });
     });
-  }
+  };
+  links.forEachNotebook(panel => {
+    const proposals = new Map<string, DrawnProposal>();
+    drawn.set(panel, proposals);
+    panel.disposed.connect(() => drawn.delete(panel));
+    // The signal is emitted before the cells are drawn.
+    panel.content.modelContentChanged.connect(() =>
+      queueMicrotask(() => proposals.forEach(each => each.update()))
+    );
+    update();
+  });
+  links.changed.connect(update);
 }
 
 /** Let tools change open notebooks, and show changes that wait for a decision. */
 export function serveNotebooks(links: Links): void {
   serveRequests(links);
-  new Proposals(links);
+  drawProposals(links);
 }

@@ -16,22 +16,11 @@ import { cellIds, goTo, placeOf, runBelow, uncover, watchCells } from './cells';
 import { Composer } from './composer';
 import type { Links } from './links';
 import { sharedNotebook } from './notebookTools';
-import { countWaiting, PanelView } from './panelView';
+import { PanelView } from './panelView';
 import { NOTIFY } from './reminders';
 import { insertCells } from './sharedCells';
 
 const ADD = 'ipyagent:add-cell';
-
-const EXAMPLE = [
-  `import pandas as pd
-
-sales = pd.DataFrame({
-    "region": ["North", "South", "East"] * 2,
-    "year": [2024] * 3 + [2025] * 3,
-    "revenue": [84.2, 61.5, 47.0, 91.3, 58.8, 52.6],
-})`,
-  '%%agent\nPlot revenue by region'
-];
 
 export type PanelState = ReturnType<Controller['state']>;
 
@@ -87,10 +76,12 @@ class Controller {
   }
 
   /** Insert cells with a small table and a prompt about it. */
-  insertExample(): void {
-    const { panel } = this.links;
-    if (panel !== null) {
-      insertCells(sharedNotebook(panel), panel.content.activeCellIndex + 1, 'code', EXAMPLE);
+  async insertExample(): Promise<void> {
+    const { panel, current } = this.links;
+    const reply = await current?.ask('requests', {});
+    if (panel !== null && reply?.example) {
+      const below = panel.content.activeCellIndex + 1;
+      insertCells(sharedNotebook(panel), below, 'code', reply.example);
     }
   }
 
@@ -125,16 +116,9 @@ class Controller {
     }
   }
 
-  resume(sessionId: string): void {
-    void this.changeSession(sessionId);
-  }
-
-  startConversation(): void {
-    void this.changeSession('');
-  }
-
-  private async changeSession(text: string): Promise<void> {
-    const reply = await this.links.current?.ask('session', { text });
+  /** Go on with a session; with "" in a new one. */
+  async resume(sessionId: string): Promise<void> {
+    const reply = await this.links.current?.ask('session', { text: sessionId });
     if (reply?.text === undefined) {
       Notification.error(reply?.problem ?? 'There is no connection to ipyagent in a kernel.');
     } else {
@@ -199,7 +183,7 @@ export class Panel extends Widget {
   /** Show on the side bar how many questions wait. */
   private showCount(): void {
     const { overview, isReachable } = this.controller.state();
-    const count = overview !== null && isReachable ? countWaiting(overview) : 0;
+    const count = isReachable ? (overview?.approvals.length ?? 0) : 0;
     const { dataset } = this.title;
     this.title.dataset = { ...dataset, waiting: count > 0 ? `${count}` : '' };
     this.title.caption = count > 0 ? `${CAPTION} (${count} waiting for you)` : CAPTION;
@@ -270,7 +254,7 @@ function addStatus(bar: IStatusBar, links: Links): void {
   const show = (): void => {
     const overview = links.current?.overview ?? null;
     if (overview !== null) {
-      const isWaiting = countWaiting(overview) > 0;
+      const isWaiting = overview.approvals.length > 0;
       setText(line, reveal(overview.status));
       line.title = isWaiting ? 'Go to the question' : 'Show the panel';
       line.classList.toggle('ipyagent-waiting', isWaiting);

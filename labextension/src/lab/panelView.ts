@@ -1,7 +1,6 @@
 /** The side panel: blocks that the kernel draws, and what only a page knows. */
 import { approvalKey } from '../channel';
 import type {
-  Asked,
   Blocks,
   Drawn,
   Head as Shown,
@@ -15,15 +14,18 @@ import { Card } from '../view/card';
 import { Child, h, Slot } from '../view/dom';
 import { requestButton } from '../view/followUp';
 import { button, field } from '../view/form';
-import { Head } from '../view/head';
 import { keep, place } from '../view/morph';
 import type { Makers, Part } from '../view/own';
 import { reveal } from '../view/reveal';
+import { Head } from '../view/trace';
 import type { PanelActions, PanelState } from './panel';
 
 const NO_RUN = { decide: () => undefined, send: () => undefined };
 
 const NOTHING: Blocks = { set: [], order: {} };
+
+/** The keys of what is asked in full, and of its form: `ipyagent.ui.panel`. */
+const IN_FULL = /^(asked\/.*)\/(?:call|form)$/;
 
 /** Prompts to begin with. */
 const PROMPTS = 3;
@@ -44,7 +46,7 @@ export class PanelView {
     'Notify me when an approval waits and this page is in the background',
     () => this.actions.notify()
   );
-  /** The approvals that are drawn in full, by the keys of their forms. */
+  /** The approvals that are drawn in full, by the keys of their rows. */
   private whole = new Map<string, PendingApproval>();
   private cells: ReadonlySet<string> = new Set();
   private blocks = new Card(NO_RUN, this.makers());
@@ -63,7 +65,7 @@ export class PanelView {
 
   update(state: PanelState): void {
     const { notebook, overview, isReachable, cells, prompts, canAdd, canNotify } = state;
-    const count = overview === null ? 0 : countWaiting(overview);
+    const count = overview?.approvals.length ?? 0;
     const isEmpty = overview === null || overview.runs.length === 0;
     this.title.textContent = reveal(notebook ?? 'ipyagent');
     this.composer.hidden = !canAdd;
@@ -83,22 +85,16 @@ export class PanelView {
 
   private draw(overview: Overview | null, isReachable: boolean): void {
     const { set, order } = overview?.panel ?? NOTHING;
-    const shown = set.filter(({ key }) => isReachable || !key.startsWith('asked'));
-    const forms = overview !== null && isReachable ? this.listWhole(overview) : [];
-    this.whole = new Map(forms.map(each => [`asked/${approvalKey(each)}/form`, each]));
-    const snapshot = { type: 'snapshot' as const, set: shown, order: { ...order } };
-    this.whole.forEach(({ html, asked }, form) => {
-      const row = form.replace(/\/form$/, '');
-      snapshot.set.push(draw(`${row}/call`, html), draw(form, '<div></div>', asked));
-      Object.assign(snapshot.order, { [row]: [`${row}/call`], [`${row}/call`]: [form] });
-    });
-    this.blocks.update(snapshot);
-  }
-
-  /** List what is decided on here: approvals whose cells are gone, and a plan that no cell asks about. */
-  private listWhole({ approvals, waiting }: Overview): PendingApproval[] {
-    const lost = approvals.filter(({ cell_id }) => !this.cells.has(cell_id ?? ''));
-    return waiting === null ? lost : [...lost, waiting];
+    // Decided on here: approvals whose cells are gone, and a plan that no cell asks about.
+    const whole = overview?.approvals.filter(
+      ({ approval_id, cell_id }) => approval_id === '' || !this.cells.has(cell_id ?? '')
+    );
+    this.whole = new Map(whole?.map(each => [`asked/${approvalKey(each)}`, each]));
+    const isShown = ({ key }: Drawn): boolean => {
+      const row = IN_FULL.exec(key)?.[1];
+      return isReachable ? row === undefined || this.whole.has(row) : !key.startsWith('asked');
+    };
+    this.blocks.update({ type: 'snapshot', set: set.filter(isShown), order });
   }
 
   private makers(): Makers {
@@ -106,7 +102,7 @@ export class PanelView {
     return {
       ...rows,
       asked: key => {
-        const approval = this.whole.get(key);
+        const approval = this.whole.get(IN_FULL.exec(key)?.[1] ?? '');
         return new FormPart((_, answer) => approval && this.actions.decide(approval, answer));
       },
       head: () => new HeadPart(),
@@ -139,18 +135,9 @@ export class PanelView {
     const hint = 'Insert two cells: a small table, and a question about it';
     return [
       h('p', {}, 'There are no variables and no files to ask about: load data, or begin with '),
-      button('example', 'an example', hint, () => this.actions.insertExample())
+      button('example', 'an example', hint, () => void this.actions.insertExample())
     ];
   }
-}
-
-/** Return the number of approvals and plans that wait. */
-export function countWaiting({ approvals, waiting }: Overview): number {
-  return approvals.length + (waiting === null ? 0 : 1);
-}
-
-function draw(key: string, html: string, own: Asked | null = null): Drawn {
-  return { key, html, more: '', own };
 }
 
 /** The buttons of a row; one that leads to a cell only while that is there. */
@@ -170,22 +157,15 @@ class RowPart implements Part<Row> {
     const draw = (each: RowButton): HTMLElement => {
       const { name, label, title, of } = each;
       const gone = isGone(each) && h('small', {}, 'its cell is gone');
-      return gone || button(name, label, title, () => this.actions[name](of));
+      return gone || button(name, label, title, () => void this.actions[name](of));
     };
     this.slot.show([buttons, buttons.map(isGone)], () => buttons.map(draw));
   }
 }
 
 /** The description of a variable, while its row is open. */
-class HeadPart implements Part<Shown> {
-  readonly element: HTMLElement;
-
-  private head = new Head();
+class HeadPart extends Head implements Part<Shown> {
   private known = '';
-
-  constructor() {
-    this.element = this.head.element;
-  }
 
   update(shown: Shown, block: HTMLElement): void {
     const fold = block.querySelector('details');
@@ -193,7 +173,7 @@ class HeadPart implements Part<Shown> {
       return;
     }
     place(this.element, fold);
-    const show = (): unknown => fold.open && void this.head.show(shown.name);
+    const show = (): unknown => fold.open && void this.show(shown.name);
     fold.ontoggle = show;
     if (this.known !== shown.run_id) {
       this.known = shown.run_id;

@@ -19,56 +19,49 @@ import type { Settings } from './settings';
 /** Browsers ask for the permission only after a user's action. */
 export const NOTIFY = 'ipyagent:enable-notifications';
 
-/** Shows one notification for each new approval, and closes it with the approval. */
-export class Notifier {
-  private badge = new Badge();
-  private known = new Map<string, Notification | null>();
-
-  constructor(
-    private links: Links,
-    private settings: Settings
-  ) {
-    const { commands } = links.app;
-    links.changed.connect(() => this.update());
-    this.update();
-    commands.addCommand(NOTIFY, {
-      label: 'Notify me when an approval waits in the background',
-      isEnabled: () => permission() === 'default',
-      execute: async () => {
-        await Notification.requestPermission();
-        commands.notifyCommandChanged(NOTIFY);
-      }
-    });
-  }
-
-  private update(): void {
-    const waiting = new Map(listWaiting(this.links).map(each => [each.key, each]));
-    this.badge.show(waiting.size);
-    for (const [key, notification] of this.known) {
+/** Show one notification for each new approval, and close it with the approval. */
+export function serveNotifications(links: Links, settings: Settings): void {
+  const { commands } = links.app;
+  const badge = new Badge();
+  const known = new Map<string, Notification | null>();
+  const update = (): void => {
+    const waiting = new Map(listWaiting(links).map(each => [each.key, each]));
+    badge.show(waiting.size);
+    for (const [key, notification] of known) {
       if (!waiting.has(key)) {
         notification?.close();
-        this.known.delete(key);
+        known.delete(key);
       }
     }
     for (const [key, each] of waiting) {
-      if (!this.known.has(key)) {
+      if (!known.has(key)) {
         const isElsewhere = document.hidden || !document.hasFocus();
-        const isWanted = this.settings.now.notify && permission() === 'granted';
-        this.known.set(key, isElsewhere && isWanted ? this.notify(each) : null);
+        const isWanted = settings.now.notify && permission() === 'granted';
+        known.set(key, isElsewhere && isWanted ? notify(each, links) : null);
       }
     }
-  }
+  };
+  links.changed.connect(update);
+  update();
+  commands.addCommand(NOTIFY, {
+    label: 'Notify me when an approval waits in the background',
+    isEnabled: () => permission() === 'default',
+    execute: async () => {
+      await Notification.requestPermission();
+      commands.notifyCommandChanged(NOTIFY);
+    }
+  });
+}
 
-  private notify(waiting: Waiting): Notification {
-    const tag = `ipyagent ${waiting.key}`;
-    const notification = new Notification(describeWaiting(waiting), { tag });
-    notification.onclick = () => {
-      window.focus();
-      notification.close();
-      void showWaiting(waiting, this.links);
-    };
-    return notification;
-  }
+function notify(waiting: Waiting, links: Links): Notification {
+  const tag = `ipyagent ${waiting.key}`;
+  const notification = new Notification(describeWaiting(waiting), { tag });
+  notification.onclick = () => {
+    window.focus();
+    notification.close();
+    void showWaiting(waiting, links);
+  };
+  return notification;
 }
 
 function permission(): NotificationPermission {

@@ -7,8 +7,7 @@ import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 
 import { CUT_OFF } from '../channel';
 import { codeCells, isShared } from './cells';
-import type { Link } from './link';
-import type { Links } from './links';
+import type { Link, Links } from './links';
 import {
   Bundle,
   findMissingRun,
@@ -208,50 +207,42 @@ const PAUSE = 1_000;
 /** The origin of changes that JupyterLab does not draw. */
 const UNSEEN = 'silent-change';
 
-export class LiveRunSaver {
+/** Save live runs in their cells; where a notebook is shared, those that this page executed. */
+export function saveLiveRuns(links: Links): void {
   /** The progress of each cell's run when it was saved. */
-  private saved = new WeakMap<ICodeCellModel, string>();
-  private busy = new WeakSet<ICodeCellModel>();
-  /** Cells executed by this page. */
-  private executed = new WeakSet<ICellModel>();
-
-  constructor(private links: Links) {
-    NotebookActions.executionScheduled.connect((_, { cell }) => this.executed.add(cell.model));
-    links.changed.connect(() => this.update());
-    this.update();
-  }
-
-  private update(): void {
-    for (const link of this.links.all) {
-      const cells = this.links.notebooks(link).flatMap(panel => this.cellsToSave(panel));
-      for (const { id, cell_id } of link.live) {
-        cells.filter(cell => cell.id === cell_id).forEach(cell => void this.save(link, cell, id));
-      }
-    }
-  }
-
-  /** Return the cells of a notebook; where it is shared, other pages save those that they executed. */
-  private cellsToSave(panel: NotebookPanel): ICodeCellModel[] {
-    return codeCells(panel).filter(cell => !isShared(panel) || this.executed.has(cell));
-  }
-
-  private async save(link: Link, cell: ICodeCellModel, runId: string): Promise<void> {
+  const saved = new WeakMap<ICodeCellModel, string>();
+  const busy = new WeakSet<ICodeCellModel>();
+  const executed = new WeakSet<ICellModel>();
+  const save = async (link: Link, cell: ICodeCellModel, runId: string): Promise<void> => {
     const stage = progressOf(link, runId);
-    if (this.busy.has(cell) || this.saved.get(cell) === stage) {
+    if (busy.has(cell) || saved.get(cell) === stage) {
       return;
     }
-    this.busy.add(cell);
+    busy.add(cell);
     const bundle = await link.ask('bundle', { run_id: runId });
     const isLive = link.live.some(({ id }) => id === runId);
     if (bundle && !cell.isDisposed && isLive) {
-      this.saved.set(cell, stage);
+      saved.set(cell, stage);
       replaceSaved(cell, bundle);
     }
     setTimeout(() => {
-      this.busy.delete(cell);
-      this.update();
+      busy.delete(cell);
+      update();
     }, PAUSE);
-  }
+  };
+  const update = (): void => {
+    for (const link of links.all) {
+      const cells = links
+        .notebooks(link)
+        .flatMap(panel => codeCells(panel).filter(each => !isShared(panel) || executed.has(each)));
+      for (const { id, cell_id } of link.live) {
+        cells.filter(cell => cell.id === cell_id).forEach(cell => void save(link, cell, id));
+      }
+    }
+  };
+  NotebookActions.executionScheduled.connect((_, { cell }) => executed.add(cell.model));
+  links.changed.connect(update);
+  update();
 }
 
 /** Return a key that changes with each step, fact and approval. */

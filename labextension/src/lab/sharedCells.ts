@@ -74,19 +74,8 @@ type Bundle = Record<string, unknown>;
 /** The part of an output's text that is sent; models read less. */
 const START = /^.{0,1000}/su;
 
-/** A cell as it is sent to the kernel. */
-interface CellContent {
-  id: string;
-  kind: Kind;
-  source: string;
-  /** Set if the cell's metadata says that it is not editable. */
-  locked: boolean;
-  execution_count: number | null;
-  outputs: Output[];
-}
-
-/** Return all cells, in order. */
-export function readCells(notebook: Notebook): CellContent[] {
+/** Return all cells, in order, as they are sent to the kernel. */
+export function readCells(notebook: Notebook) {
   return notebook.cells.map(cell => ({
     id: cell.getId(),
     kind: cell.cell_type,

@@ -1,13 +1,17 @@
-/** Asks for a decision: by a form, and the editor that may take its place. */
-import type { Answer, DecideOn } from '../channel';
-import type { Asked, Late } from '../protocol';
-import { h, Slot } from './dom';
-import { type Edited, Editor } from './editor';
-import { approvalForm, Decide } from './form';
+/**
+ * Asks for a decision: by a form, with the editor that may take its place; and at a cell that would
+ * change.
+ */
+import type { DecideOn } from '../channel';
+import type { Asked, Late, PendingApproval, Proposal } from '../protocol';
+import { h, NO_SHORTCUTS, Slot } from './dom';
+import { Editor } from './editor';
+import { approvalForm, Decide, questionForm } from './form';
 import { Gate } from './gate';
 import { keep, place } from './morph';
 import type { Part } from './own';
-import { questionForm } from './question';
+import { reveal } from './reveal';
+import { sanitizeCard } from './sanitize';
 
 /** The elements that show what is asked about: its first line, and all of it. */
 export interface AskedAbout {
@@ -26,8 +30,7 @@ export class FormPart implements Part<Asked> {
   private editor: Editor | null = null;
   /** Stands at the code, where that has a caption; else with the other buttons. */
   private pencil: HTMLElement | null = null;
-  /** Keys of the notebook do nothing in it, and those of buttons work. */
-  private atCode = keep(h('span', { 'data-lm-suppress-shortcuts': 'true' }));
+  private atCode = keep(h('span', NO_SHORTCUTS));
 
   /** `run` runs what was approved, where that can be. */
   constructor(
@@ -38,7 +41,7 @@ export class FormPart implements Part<Asked> {
   }
 
   /** Ask; `about` describes it for screen readers. A gate watches what is `shown`, if anything. */
-  update(asked: Asked, block: HTMLElement, shown = callIn(block), about = nameOf(asked)): void {
+  update(asked: Asked, block: HTMLElement, shown = callIn(block), about = asked.about): void {
     place(this.element, block);
     const { run_id, approval, question, late, calls } = asked;
     this.late.showIf(late, lateNote);
@@ -85,13 +88,13 @@ export class FormPart implements Part<Asked> {
   }
 
   /** Show an editor in place of the buttons; the kernel asks again about the result. */
-  private edit({ calls, is_plan }: Asked, about: string, send: Decide): void {
+  private edit({ calls }: Asked, about: string, send: Decide): void {
     const editor = new Editor(about, calls, edited => {
       this.closeEditor();
       if (edited === null) {
         this.pencil?.focus();
       } else {
-        send(is_plan ? planOf(edited) : { decision: 'edit_call', arguments: edited[0].given });
+        send({ decision: 'edit', calls: edited });
       }
     });
     this.form.element.hidden = true;
@@ -115,20 +118,56 @@ function callIn(block: HTMLElement): AskedAbout | null {
   return body && head ? { head, body } : null;
 }
 
-function nameOf({ is_plan, calls }: Asked): string {
-  return is_plan ? 'this plan' : (calls.at(0)?.name ?? 'this call');
-}
-
-function planOf(edited: Edited[]): Answer {
-  const plan = edited.map(({ item: { id, name, note }, given }) => ({
-    call: { id, name, arguments: given },
-    note
-  }));
-  return { decision: 'edit', plan };
-}
-
 /** Return a note that a click came after the decision. */
 function lateNote({ decision, at }: Late): HTMLElement {
   const time = new Date(at).toTimeString().slice(0, 5);
   return h('p', { class: 'ipyagent-note' }, `Too late: already ${decision} at ${time}.`);
+}
+
+/** Draws a proposed change of a notebook, with buttons to approve or deny it. */
+export class ProposalView {
+  readonly element: HTMLElement;
+
+  private form: FormPart;
+  private outdated = h(
+    'p',
+    { class: 'ia-concern', role: 'status', hidden: '' },
+    '⚠ You have changed this cell since. Approving would fail and leave your text as it is.'
+  );
+
+  /**
+   * `asking` is the notebook whose agent asks, if it is another; `run` runs the cell once the change
+   * was made, null for cells that are not code.
+   */
+  constructor(
+    { asked, change }: PendingApproval,
+    { title, about }: Proposal,
+    asking: string | null,
+    decide: Decide,
+    run: (() => void) | null
+  ) {
+    const agent = asking === null ? 'The agent' : `The agent of ${asking}`;
+    const head = h('p', { class: 'ipyagent-proposal-title' }, reveal(`${agent} proposes ${title}`));
+    const body = h('div', {}, sanitizeCard(change));
+    const attributes = {
+      class: 'ipyagent-card ipyagent-proposal',
+      role: 'group',
+      'aria-label': reveal(about),
+      'data-ipyagent': 'proposal',
+      'data-tool': asked.calls[0].name
+    };
+    this.element = h('div', attributes, head, body, this.outdated);
+    this.form = new FormPart((_, answer) => decide(answer), run);
+    this.form.update(asked, this.element, { head, body }, about);
+  }
+
+  /** Warn if the cell has changed since the proposal. */
+  update(isOutdated: boolean): void {
+    this.outdated.hidden = !isOutdated;
+  }
+
+  /** Stop observing the page. */
+  dispose(): void {
+    this.form.dispose();
+  }
 }

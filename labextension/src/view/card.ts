@@ -1,12 +1,12 @@
 /** Draws a live run: blocks of HTML, as the kernel sends them, and what a page adds to them. */
 import type { RunView } from '../channel';
 import type { Blocks, Changes, Drawn, Gone } from '../protocol';
-import { serveListings } from './copy';
 import { h } from './dom';
 import { reuse, typeset } from './formulas';
 import { appendText, arrange, isKept, keep, morph } from './morph';
 import { Connection, makersFor, Own, Part } from './own';
 import { sanitizeCard, sanitizeText } from './sanitize';
+import { serveListings } from './toCell';
 import { serveLinks } from './trace';
 
 /** The key of a block of a text: it is replaced as a whole. */

@@ -2,6 +2,9 @@
 
 export type Child = Node | string | null;
 
+/** Within an element with this attribute, keys of the notebook do nothing, and those of buttons work. */
+export const NO_SHORTCUTS = { 'data-lm-suppress-shortcuts': 'true' };
+
 /** Create an element; null children are left out. */
 export function h<K extends keyof HTMLElementTagNameMap>(
   tag: K,
@@ -12,17 +15,8 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   for (const [name, value] of Object.entries(attributes)) {
     element.setAttribute(name, value);
   }
-  return fill(element, children);
-}
-
-/** Append `children` one by one, as a call has a limit of arguments. */
-function fill<T extends ParentNode>(parent: T, children: readonly Child[]): T {
-  for (const child of children) {
-    if (child !== null) {
-      parent.append(child);
-    }
-  }
-  return parent;
+  element.append(...children.filter(child => child !== null));
+  return element;
 }
 
 /** A place whose content is rebuilt only when its key changes, so that what is open stays open. */
@@ -36,8 +30,7 @@ export class Slot {
     const next = JSON.stringify(key);
     if (next !== this.key) {
       this.key = next;
-      this.element.replaceChildren();
-      fill(this.element, build());
+      this.element.replaceChildren(...build().filter(child => child !== null));
     }
   }
 

@@ -1,7 +1,7 @@
 /** Draws the HTML of a card as a page can: with names, roles, and buttons. */
-import { listing } from './copy';
 import { h } from './dom';
 import { host } from './host';
+import { listing } from './toCell';
 
 /** The names by which scripts find the parts of a card. */
 const NAMES = {
@@ -132,8 +132,9 @@ function nameLanguage(code: Element): void {
 function label(block: HTMLElement): void {
   const code = block.querySelector<HTMLElement>(':scope > code');
   if (code !== null) {
-    const place = h('div');
-    block.before(place);
-    place.replaceWith(listing(code.dataset.language ?? '', block));
+    const box = listing(code.dataset.language ?? '');
+    block.replaceWith(box);
+    box.append(block);
+    block.tabIndex = 0; // keys can scroll it
   }
 }

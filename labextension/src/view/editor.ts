@@ -1,6 +1,6 @@
 /** Edits what is asked about: a call, or the steps of a plan. */
 import { isObject } from '../channel';
-import type { AskedCall, CallRequest } from '../protocol';
+import type { AskedCall, EditedCall } from '../protocol';
 import { Child, h } from './dom';
 import { button, codeField } from './form';
 import type { TextEditor } from './host';
@@ -9,13 +9,7 @@ import { hiddenAsEscapes, reveal } from './reveal';
 const NO_OBJECT = 'Arguments are a JSON object, such as {"path": "data.csv"}.';
 const SAVE = 'Save changes; they are shown again, and asked about, before anything runs';
 
-type Arguments = Record<string, unknown>;
-
-/** A call or step, with the arguments that the user wants. */
-export interface Edited {
-  readonly item: AskedCall;
-  readonly given: Arguments;
-}
+type Arguments = AskedCall['arguments'];
 
 /** A form with a field for each call; several can be moved and removed. */
 export class Editor {
@@ -28,7 +22,7 @@ export class Editor {
   constructor(
     what: string,
     private items: readonly AskedCall[],
-    private done: (edited: Edited[] | null) => void
+    private done: (edited: EditedCall[] | null) => void
   ) {
     this.parts = items.map(item => new Part(item, items.length > 1 ? this : null));
     const save = button('save', 'Save changes', SAVE, () => this.save());
@@ -73,7 +67,7 @@ export class Editor {
   private save(): void {
     const edited = this.parts.map(part => part.read());
     if (edited.every(each => each !== null)) {
-      const before = this.items.map(item => ({ item, given: item.request.arguments }));
+      const before = this.items.map(item => editedCall(item, item.arguments));
       this.done(JSON.stringify(edited) === JSON.stringify(before) ? null : edited);
     } else {
       this.parts[edited.indexOf(null)].field.content.focus();
@@ -88,7 +82,7 @@ class Part {
 
   private error = h('p', { class: 'ipyagent-error', role: 'alert' });
   private before: string;
-  /** The argument that is code; null where all are edited as JSON. */
+  /** The argument that is edited as code; null where all are as JSON, as code that hides characters. */
   private code: string | null;
   private number = h('span', { class: 'ipyagent-number' });
   private buttons: HTMLButtonElement[] = [];
@@ -98,15 +92,13 @@ class Part {
     private item: AskedCall,
     editor: Editor | null
   ) {
-    const { name, request } = item;
-    this.code = codeArgument(request);
-    this.before =
-      this.code === null
-        ? hiddenAsEscapes(JSON.stringify(request.arguments, null, 2))
-        : (request.arguments[this.code] as string);
-    const what = this.code === null ? 'Arguments as JSON' : 'Code';
-    const language = request.preview?.language ?? 'python'; // steps of a plan have no preview
-    const type = this.code === null ? 'application/json' : `text/x-${language}`;
+    const { name, arguments: given, code, language } = item;
+    const text = code === null ? null : given[code];
+    const isText = typeof text === 'string' && hiddenAsEscapes(text) === text;
+    this.code = isText ? code : null;
+    this.before = isText ? text : hiddenAsEscapes(JSON.stringify(given, null, 2));
+    const what = isText ? 'Code' : 'Arguments as JSON';
+    const type = isText ? `text/x-${language}` : 'application/json';
     this.field = codeField('arguments', `${what} of ${name}`, this.before, type);
     const attributes = { class: 'ipyagent-editor-step', role: 'group', 'aria-label': name };
     const head = editor === null ? null : this.headOf(editor);
@@ -116,18 +108,17 @@ class Part {
   /** Show the number of a step; the only one cannot be removed. */
   place(index: number, of: number): void {
     this.number.textContent = `${index + 1}`;
-    [index === 0, index === of - 1, of === 1].forEach((isOff, at) => {
-      this.buttons.slice(at, at + 1).forEach(each => (each.disabled = isOff));
-    });
+    const isOff = [index === 0, index === of - 1, of === 1];
+    this.buttons.forEach((each, at) => (each.disabled = isOff[at]));
   }
 
   /** Return the edited call; if its text is invalid, show why and return null. */
-  read(): Edited | null {
+  read(): EditedCall | null {
     const given = this.parse(this.field.read());
     const isInvalid = typeof given === 'string';
     this.error.textContent = isInvalid ? given : '';
     this.field.content.setAttribute('aria-invalid', `${isInvalid}`);
-    return isInvalid ? null : { item: this.item, given };
+    return isInvalid ? null : editedCall(this.item, given);
   }
 
   private headOf(editor: Editor): Child {
@@ -148,7 +139,7 @@ class Part {
 
   /** Return the arguments that a text stands for, or what is wrong with it. */
   private parse(text: string): Arguments | string {
-    const { arguments: given } = this.item.request;
+    const { arguments: given } = this.item;
     if (text === this.before) {
       return given;
     }
@@ -164,9 +155,6 @@ class Part {
   }
 }
 
-/** Return the argument that is code, unless that hides characters; steps of a plan have no preview. */
-function codeArgument({ preview, arguments: given }: CallRequest): string | null {
-  const code = preview === null ? given.code : preview.kind === 'code' && preview.text;
-  const isPlain = typeof code === 'string' && hiddenAsEscapes(code) === code;
-  return Object.keys(given).find(name => isPlain && given[name] === code) ?? null;
+function editedCall({ id, name, note }: AskedCall, given: Arguments): EditedCall {
+  return { id, name, note, arguments: given };
 }

@@ -1,9 +1,8 @@
-/** Ways to go on after a run: a line for the next prompt, and requests that an answer proposes. */
-import { h, setText } from './dom';
-import { button, promptField } from './form';
+/** Ways to go on after a run: the next prompt, the requests of an answer, and undoing the run. */
+import { h, NO_SHORTCUTS, setText } from './dom';
+import { button, nameList, promptField } from './form';
 import { host } from './host';
-import { nameList } from './names';
-import { withInlineCode } from './reveal';
+import { reveal, withInlineCode } from './reveal';
 
 /** The explorer’s words above a list of requests, and around a single one. */
 const ABOVE_LIST = 'Try one of these:';
@@ -17,7 +16,7 @@ export class FollowUpView {
   /** False once the user has chosen another model than the cell's. */
   isModelKept = true;
 
-  readonly element = h('div', { class: 'ipyagent-say ipyagent-follow-up' });
+  readonly element = h('div', { class: 'ipyagent-say ipyagent-follow-up', ...NO_SHORTCUTS });
 
   private input = promptField(
     'follow-up',
@@ -33,7 +32,6 @@ export class FollowUpView {
   private problem = h('span', { class: 'ipyagent-note', role: 'status' });
 
   constructor() {
-    this.element.dataset.lmSuppressShortcuts = 'true';
     if (host.lab !== null) {
       this.element.append(this.input, nameList(this.input), this.problem);
     }
@@ -80,4 +78,63 @@ export class FollowUpView {
 /** Return a button that asks in an agent cell below. */
 export function requestButton(prompt: string, ask: () => void): HTMLElement {
   return button('request', withInlineCode(prompt), `Ask in a cell below: ${prompt}`, ask);
+}
+
+/** Milliseconds until a kernel that does not answer is said to be busy. */
+const PATIENCE = 500;
+
+const LOST = ['The connection to the kernel was lost.'];
+
+/** A button that undoes a run, or puts back what was undone, after showing what would happen. */
+export class UndoView {
+  readonly element = h('div', { class: 'ipyagent-undo', ...NO_SHORTCUTS });
+
+  constructor(
+    private runId: string,
+    private isRedo = false
+  ) {
+    this.offer();
+  }
+
+  private offer(): void {
+    this.element.replaceChildren(this.undoButton());
+  }
+
+  private undoButton(): HTMLElement {
+    const hint = this.isRedo
+      ? 'Show what putting this run there again would do'
+      : 'Show what taking this run back would do';
+    return button('undo', this.isRedo ? 'Redo…' : 'Undo…', hint, () => void this.ask(true));
+  }
+
+  private async ask(isDry: boolean): Promise<void> {
+    const { runId } = this;
+    const answer = host.lab?.ask(this.element, 'undo', { run_id: runId, dry_run: isDry });
+    if (answer === undefined) {
+      // In a fresh kernel there is no %agent yet; once it is loaded, the button works too.
+      const how = `in a cell, run %load_ext ipyagent, then %agent undo ${runId}.`;
+      this.show([`This page has no connection to ipyagent in a kernel: ${how}`]);
+      this.element.append(this.undoButton());
+      return;
+    }
+    const busy = 'A cell is running; this may have to wait for its end.';
+    const waiting = window.setTimeout(() => this.show([busy]), PATIENCE);
+    const reply = await answer.finally(() => window.clearTimeout(waiting));
+    const { restored = [], skipped = LOST } = reply ?? {};
+    this.show([...restored, ...skipped]);
+    if (restored.length === 0) {
+      this.element.append(this.undoButton());
+    } else if (isDry) {
+      const label = this.isRedo ? 'Put it back' : 'Take it back';
+      const confirm = button('undo-confirm', label, 'Do this now', () => void this.ask(false));
+      const cancel = button('undo-cancel', 'Leave it', 'Change nothing', () => this.offer());
+      this.element.append(confirm, cancel);
+    }
+  }
+
+  private show(lines: string[]): void {
+    const items = lines.map(line => h('li', {}, reveal(line)));
+    const report = { 'data-ipyagent': 'undo-report', role: 'status' };
+    this.element.replaceChildren(h('div', report, h('ul', {}, ...items)));
+  }
 }

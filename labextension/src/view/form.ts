@@ -1,6 +1,6 @@
-/** Forms for a user's decision, each of which is sent once. */
+/** Buttons, fields, names after `@` in a field, and forms for a decision, which are sent once. */
 import type { Answer } from '../channel';
-import type { Approval } from '../protocol';
+import type { Approval, Question } from '../protocol';
 import { Child, h } from './dom';
 import { host, type TextEditor } from './host';
 import { reveal } from './reveal';
@@ -127,6 +127,59 @@ function keepLineBreaks(element: HTMLTextAreaElement): HTMLTextAreaElement {
   return element;
 }
 
+/** A mention as the kernel parses it: `@` and a name, not within a word such as an address. */
+const MENTION = /(?:^|[^\p{L}\p{N}_@])(@[\p{L}\p{N}_./-]*)$/u;
+
+/** Return the mention at the end of a text; null if there is none. */
+export function findMention(text: string): string | null {
+  return MENTION.exec(text)?.[1] ?? null;
+}
+
+/** Return the list below a field, of names that fit: Tab takes the first one, a press each. */
+export function nameList(field: HTMLTextAreaElement): HTMLElement {
+  const list = h('div', { class: 'ipyagent-names', role: 'group', 'aria-label': 'Names' });
+  let asked = 0;
+  const mention = (): string | null => findMention(field.value.slice(0, field.selectionStart));
+  const clear = (): void => {
+    field.focus(); // before what has the focus goes
+    list.replaceChildren();
+  };
+  const take = (name: string): void => {
+    const { selectionStart: end } = field;
+    field.setRangeText(name, end - (mention() ?? '').length, end, 'end');
+    clear();
+  };
+  field.addEventListener('input', () => {
+    const [number, typed] = [++asked, mention()];
+    void (typed === null ? null : host.lab?.ask(field, 'complete', { text: typed }))?.then(
+      reply => {
+        if (number === asked) {
+          const { names = [] } = reply ?? {};
+          const draw = (name: string): HTMLElement =>
+            button('name', reveal(name), `Insert ${name}`, () => take(name));
+          list.replaceChildren(...names.filter(name => name !== typed).map(draw));
+        }
+      }
+    );
+    list.replaceChildren();
+  });
+  const onKey = (event: KeyboardEvent): void => {
+    const first = list.querySelector('button');
+    const act = { Escape: clear, Tab: () => first?.click(), ArrowDown: () => first?.focus() };
+    const isInField = event.target === field && !event.shiftKey;
+    if (event.key === 'Enter' && isInField) {
+      asked += 1;
+      list.replaceChildren();
+    } else if (first !== null && event.key in act && (isInField || event.key === 'Escape')) {
+      act[event.key as keyof typeof act]();
+      event.preventDefault();
+    }
+  };
+  field.addEventListener('keydown', onKey);
+  list.addEventListener('keydown', onKey);
+  return list;
+}
+
 /** Return a field for code or JSON: JupyterLab's editor, where there is one. */
 export function codeField(
   name: string,
@@ -134,20 +187,15 @@ export function codeField(
   text: string,
   mimeType: string
 ): TextEditor {
-  const editor = host.lab?.edit(text, mimeType) ?? null;
-  if (editor === null) {
-    const area = textArea(name, description, text);
-    return { element: area, content: area, read: () => area.value, dispose: () => undefined };
-  }
+  const editor = host.lab?.edit(text, mimeType) ?? textArea(text);
   editor.content.dataset.ipyagent = name;
   editor.content.ariaLabel = description;
   return editor;
 }
 
 /** Return a field for text with a fixed width. */
-function textArea(name: string, description: string, text: string): HTMLTextAreaElement {
-  const named = { 'data-ipyagent': name, 'aria-label': description };
-  const element = h('textarea', { class: 'ipyagent-pre', spellcheck: 'false', ...named });
+function textArea(text: string): TextEditor {
+  const element = h('textarea', { class: 'ipyagent-pre', spellcheck: 'false' });
   element.value = text;
   element.rows = Math.min(16, text.split('\n').length + 1);
   element.addEventListener('keydown', event => {
@@ -156,7 +204,8 @@ function textArea(name: string, description: string, text: string): HTMLTextArea
       element.setRangeText('    ', element.selectionStart, element.selectionEnd, 'end');
     }
   });
-  return keepLineBreaks(element);
+  keepLineBreaks(element);
+  return { element, content: element, read: () => element.value, dispose: () => undefined };
 }
 
 /**
@@ -199,4 +248,26 @@ function alwaysMenu(buttons: readonly Child[], covers: string): HTMLElement | nu
   const head = h('summary', { class: 'ipyagent-button', 'data-ipyagent': 'more-ways' }, 'Always…');
   const menu = h('details', { class: 'ipyagent-always' }, head, ...buttons, note);
   return buttons.length === 0 ? null : menu;
+}
+
+/** Return a form with a button for each choice, a text field, and a button that declines. */
+export function questionForm({ text, choices }: Question, decide: Decide): HTMLElement {
+  return answerForm(`Question: ${text}`, decide, send => {
+    const answer = (words: string): void => {
+      if (words.trim() !== '') {
+        send({ decision: 'answer', text: words });
+      }
+    };
+    const hint = choices.length > 0 ? 'or an answer of your own' : 'Your answer';
+    const own = field('answer-field', hint, `Answer to: ${text}`, () => answer(own.value));
+    const picks = choices.map(choice =>
+      button('choice', reveal(choice), `Answer: ${choice}`, () => answer(choice))
+    );
+    return [
+      picks.length > 0 ? h('div', { class: 'ipyagent-picks' }, ...picks) : null,
+      own,
+      button('send', 'Send', 'Send this answer', () => answer(own.value)),
+      button('deny', 'Decline', 'Decline to answer', () => send({ decision: 'deny', reason: '' }))
+    ];
+  });
 }

@@ -1,8 +1,7 @@
 /** Keeps approving buttons inactive until all of the call was visible. */
-import { FoldBar } from './fold';
 import type { AskedAbout } from './approval';
-import { h, setText } from './dom';
-import { passFocus } from './form';
+import { h, plural, setText } from './dom';
+import { button, passFocus } from './form';
 import { keep } from './morph';
 
 /** Milliseconds on screen that count as visible, so that a call that just appeared does not. */
@@ -30,13 +29,16 @@ export class Gate {
   /** The boxes, with a mark at the end of each, a bar below, and the text that was there. */
   private boxes = new Map<HTMLElement, readonly [end: HTMLElement, bar: FoldBar, text: string]>();
   /** The buttons, with their names and titles. */
-  private labels = new Map<HTMLElement, readonly [name: string, title: string]>();
+  private buttons: { element: HTMLElement; name: string; title: string }[];
 
   /** `form` has the buttons. */
   constructor(
     private shown: AskedAbout,
     private form: HTMLElement
   ) {
+    this.buttons = [...form.querySelectorAll<HTMLElement>(APPROVING)].map(element => {
+      return { element, name: element.ariaLabel ?? '', title: element.title };
+    });
     // All browsers have it; without layout nothing can be hidden.
     if (typeof IntersectionObserver === 'undefined') {
       return;
@@ -122,13 +124,10 @@ export class Gate {
   /** Show on the buttons whether they are active. */
   private draw(): void {
     const isClosed = this.unseen.size > 0;
-    this.form.querySelectorAll<HTMLElement>(APPROVING).forEach(element => {
-      const own = [element.getAttribute('aria-label') ?? '', element.title] as const;
-      const [name, title] = this.labels.get(element) ?? own;
-      this.labels.set(element, [name, title]);
-      element.setAttribute('aria-label', isClosed ? `${name} (${REASON})` : name);
+    this.buttons.forEach(({ element, name, title }) => {
+      element.ariaLabel = isClosed ? `${name} (${REASON})` : name;
       element.title = isClosed ? `${title} · ${REASON}` : title;
-      element.setAttribute('aria-disabled', `${isClosed}`);
+      element.ariaDisabled = `${isClosed}`;
     });
     if (!isClosed && this.status?.textContent === EARLY) {
       setText(this.status, '');
@@ -198,4 +197,61 @@ function isCovered(part: Element): boolean {
   const card = part.closest('.ipyagent-card') ?? part;
   const isOnTop = hit !== null && (hit.contains(part) || card.contains(hit));
   return !isOnTop || document.visibilityState !== 'visible';
+}
+
+/** Pixels from the end that count as the end: less than a line. */
+const INSET = 12;
+
+/** A bar below a scrolling box with the number of hidden lines; a press unfolds the box. */
+class FoldBar {
+  private bar: HTMLButtonElement | null = null;
+  private resized: ResizeObserver;
+
+  constructor(private box: HTMLElement) {
+    this.resized = new ResizeObserver(this.update);
+    this.resized.observe(box);
+    box.addEventListener('scroll', this.update);
+  }
+
+  /** Remove the bar. */
+  dispose(): void {
+    this.resized.disconnect();
+    this.box.removeEventListener('scroll', this.update);
+    this.remove();
+  }
+
+  private update = (): void => {
+    const { scrollHeight, scrollTop, clientHeight } = this.box;
+    if (scrollHeight - clientHeight <= INSET) {
+      this.remove();
+      return;
+    }
+    this.bar ??= this.add();
+    const below = scrollHeight - scrollTop - clientHeight;
+    this.bar.classList.toggle('ipyagent-passed', below <= INSET);
+    const height = parseFloat(getComputedStyle(this.box).lineHeight) || INSET;
+    const text = plural(Math.ceil(below / height), 'more line');
+    if (below > INSET && this.bar.textContent !== `↓ ${text}`) {
+      this.bar.textContent = `↓ ${text}`;
+      this.bar.setAttribute('aria-label', `${text}: show all`);
+    }
+  };
+
+  private add(): HTMLButtonElement {
+    const press = (): void => {
+      this.box.dataset.unfolded = '';
+      this.box.focus({ preventScroll: true });
+      this.update();
+    };
+    const bar = keep(button('more', '', '', press));
+    // Focusable, so that keys can scroll it.
+    this.box.tabIndex = 0;
+    this.box.after(bar);
+    return bar;
+  }
+
+  private remove(): void {
+    this.bar?.remove();
+    this.bar = null;
+  }
 }

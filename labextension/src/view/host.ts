@@ -1,6 +1,6 @@
 /** The parts of the page around a card that its view knows of: set by JupyterLab's extension. */
 
-import type { NewCell, Undone } from '../protocol';
+import type { Ask, NewCell, Protocol } from '../protocol';
 
 /** A cell, or the source of a code cell. */
 export type CellSource = NewCell | string;
@@ -14,12 +14,24 @@ export interface TextEditor {
   dispose(): void;
 }
 
+type Replies = Protocol['replies'];
+
+/** The kernel's reply, or why there is none; null if it has nothing to say. */
+export type Reply<What extends keyof Replies> =
+  (Partial<Replies[What]> & { problem?: string }) | null;
+
 /** The services of JupyterLab for a card, by one of the card's elements. */
 export interface Lab {
   /** Inserts cells below the element's; returns null, or why it cannot. */
   insertCells(from: Element, sources: readonly CellSource[]): string | null;
-  /** Returns a run of the notebook as plain cells; none if its kernel has none. */
-  freeze(from: Element, runId: string): Promise<readonly NewCell[]>;
+  /**
+   * Asks the kernel; returns undefined without a connection, and resolves with it if that was lost.
+   */
+  ask<What extends keyof Replies>(
+    from: Element,
+    what: What,
+    about: Partial<Ask>
+  ): Promise<Reply<What> | undefined> | undefined;
   /**
    * Runs an agent cell below the element's, with the model that its options name if that is kept;
    * returns null, or why it cannot.
@@ -32,22 +44,10 @@ export interface Lab {
   runAgain(from: Element, isFresh: boolean): Promise<string>;
   /** Runs these cells of the notebook; returns null, or why it cannot. */
   runCells(from: Element, ids: readonly string[]): string | null;
-  /** Returns the description of a variable of the kernel as HTML. */
-  describe(from: Element, name: string): Promise<string>;
-  /** Returns names with which a mention may go on; none without a connection. */
-  complete(from: Element, mention: string): Promise<readonly string[]>;
   /** Returns an editor for code of a MIME type; null without one. */
   edit(code: string, mimeType: string): TextEditor | null;
   /** Lets the user choose the model of the next prompts; returns whether one was chosen. */
   chooseModel(from: Element): Promise<boolean>;
-  /**
-   * Undoes a run of the notebook, or reports what that would do; undefined without a connection.
-   */
-  undo(
-    from: Element,
-    runId: string,
-    isDry: boolean
-  ): Promise<Partial<Undone> | null | undefined> | undefined;
 }
 
 interface Host {

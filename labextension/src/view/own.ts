@@ -1,13 +1,13 @@
 /** Adds to the blocks of a card what only a page can, by what the kernel says beside its HTML. */
 import type { DecideOn, ToRun } from '../channel';
-import type { Countdown, Drawn, Progress, Source } from '../protocol';
+import type { Countdown, Drawn, Progress, Review, Source, Steering, Unsent } from '../protocol';
 import { FormPart } from './approval';
-import { Clock, h } from './dom';
-import { button } from './form';
+import { Clock, h, NO_SHORTCUTS, setText, Slot } from './dom';
+import { button, nameList, promptField } from './form';
+import { SEEN } from './gate';
 import { keep, place } from './morph';
-import { ReviewPart } from './review';
+import { reveal } from './reveal';
 import { toCell } from './toCell';
-import { SayPart, UnsentPart } from './userTexts';
 
 /** The connection of a live run, as far as a card needs it. */
 export interface Connection {
@@ -56,8 +56,7 @@ class ProgressPart implements Part<Progress> {
       stop.textContent = stop.ariaLabel = 'Stopping…';
       send({ type: 'stop' });
     });
-    const suppressed = { 'data-lm-suppress-shortcuts': 'true' };
-    this.element = keep(h('span', suppressed, this.clock.element, stop));
+    this.element = keep(h('span', NO_SHORTCUTS, this.clock.element, stop));
   }
 
   update({ started_at, is_new }: Progress, block: HTMLElement): void {
@@ -119,6 +118,174 @@ class SourcePart implements Part<Source> {
     const caption = block.querySelector('.ia-caption');
     if (this.element !== null && caption !== null) {
       place(this.element, caption);
+    }
+  }
+}
+
+/**
+ * Leads through the calls of a step that wait together, and approves all once they were seen. Opens
+ * one of them at a time; each has its own form, with its own gate.
+ */
+class ReviewPart implements Part<Review> {
+  readonly element: HTMLElement;
+
+  private approvals: readonly string[] = [];
+  private step: Element | null = null;
+  private current = '';
+  private count = h('span', { role: 'status' });
+  private all = button('approve-all', 'Approve all', 'Approve all of these changes', () =>
+    this.approveAll()
+  );
+
+  constructor() {
+    const previous = button('previous', '‹', 'Previous change', () => this.show(-1));
+    const next = button('next', '›', 'Next change', () => this.show(1));
+    this.element = keep(h('span', NO_SHORTCUTS, this.count, previous, next, this.all));
+    document.addEventListener(SEEN, this.draw);
+  }
+
+  update({ approvals }: Review, block: HTMLElement): void {
+    place(this.element, block);
+    this.step = block.parentElement;
+    const rest = this.approvals.slice(Math.max(0, this.approvals.indexOf(this.current)));
+    const next = [...rest, ...approvals].find(id => approvals.includes(id)) ?? '';
+    this.approvals = approvals;
+    // The forms are drawn after this.
+    queueMicrotask(() => this.open(next));
+  }
+
+  dispose(): void {
+    document.removeEventListener(SEEN, this.draw);
+  }
+
+  /** The forms that are drawn, in the order of the calls. */
+  private get forms(): HTMLElement[] {
+    const forms = this.step?.querySelectorAll<HTMLElement>('[data-approval]') ?? [];
+    return [...forms].filter(form => this.approvals.includes(idOf(form)));
+  }
+
+  private show(by: number): void {
+    const { length } = this.approvals;
+    this.open(this.approvals[(this.approvals.indexOf(this.current) + by + length) % length]);
+  }
+
+  /** Open one of the calls, and close the others. */
+  private open(approval: string): void {
+    if (approval !== this.current) {
+      this.current = approval;
+      this.forms.forEach(form =>
+        form.closest('details')?.toggleAttribute('open', idOf(form) === approval)
+      );
+    }
+    this.draw();
+  }
+
+  private draw = (): void => {
+    const { approvals, forms } = this;
+    setText(this.count, `${approvals.indexOf(this.current) + 1} of ${approvals.length}`);
+    const isReady = forms.length === approvals.length && forms.every(isReadyForm);
+    this.all.setAttribute('aria-disabled', `${!isReady}`);
+  };
+
+  /** Press the button of each, which guards itself; else show the first that is not ready. */
+  private approveAll(): void {
+    const { forms } = this;
+    const unready = forms.find(form => !isReadyForm(form));
+    if (unready !== undefined) {
+      this.open(idOf(unready));
+    }
+    const pressed = unready === undefined ? forms : [unready].filter(form => !isEdited(form));
+    pressed.forEach(form => approveOf(form)?.click());
+  }
+}
+
+function idOf({ dataset }: HTMLElement): string {
+  return dataset.approval ?? '';
+}
+
+function isReadyForm(form: HTMLElement): boolean {
+  const approve = approveOf(form);
+  const isActive = approve?.disabled === true || approve?.getAttribute('aria-disabled') === 'false';
+  return isActive && !isEdited(form);
+}
+
+function isEdited(form: HTMLElement): boolean {
+  return form.querySelector('.ipyagent-editor') !== null;
+}
+
+function approveOf(form: HTMLElement): HTMLButtonElement | null {
+  return form.querySelector('[data-ipyagent="approve"]');
+}
+
+/** A button at each text that waits, which takes it back. */
+class UnsentPart implements Part<Unsent> {
+  readonly element = null;
+
+  private buttons = new Map<string, HTMLElement>();
+
+  constructor(private send: (message: ToRun) => void) {}
+
+  update({ texts }: Unsent, block: HTMLElement): void {
+    const before = this.buttons;
+    this.buttons = new Map(
+      texts.map(({ id, text }, index) => {
+        const back = before.get(id) ?? this.backButton(id, text);
+        before.delete(id);
+        place(back, block.children[index]);
+        return [id, back];
+      })
+    );
+    before.forEach(back => back.remove());
+  }
+
+  dispose(): void {
+    this.buttons.forEach(back => back.remove());
+  }
+
+  private backButton(id: string, text: string): HTMLElement {
+    const back = button('take-back', 'Take back', `Take back: ${text}`, () => {
+      this.send({ type: 'take_back', text_id: id });
+      // The button disappears, and the focus must not go to the page.
+      const next = back.closest('.ipyagent-card')?.querySelector('[data-ipyagent="say"]');
+      (next as HTMLElement | null)?.focus({ preventScroll: true });
+    });
+    return keep(h('span', NO_SHORTCUTS, back));
+  }
+}
+
+/** The field for the next text. */
+class SayPart implements Part<Steering> {
+  readonly element: HTMLElement;
+
+  private problem = new Slot(h('div'));
+  private input = promptField('say', '', 'Say something to the agent', () => this.sendText());
+  /** The last text sent, which returns to the field if it is refused. */
+  private last = '';
+  private known = '';
+
+  constructor(private send: (message: ToRun) => void) {
+    const parts = [this.problem.element, this.input, nameList(this.input)];
+    this.element = keep(h('div', NO_SHORTCUTS, ...parts));
+  }
+
+  update({ placeholder, problem }: Steering, block: HTMLElement): void {
+    place(this.element, block);
+    this.problem.showIf(problem, text =>
+      h('p', { class: 'ipyagent-note ipyagent-error', role: 'alert' }, reveal(text))
+    );
+    this.input.placeholder = placeholder;
+    if (problem !== '' && problem !== this.known && this.input.value === '') {
+      this.input.value = this.last;
+    }
+    this.known = problem;
+  }
+
+  private sendText(): void {
+    const text = this.input.value.trim();
+    if (text !== '') {
+      this.last = text;
+      this.input.value = '';
+      this.send({ type: 'say', text });
     }
   }
 }

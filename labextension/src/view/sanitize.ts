@@ -6,9 +6,6 @@
 import { h } from './dom';
 import { dress, dressText, isName } from './dress';
 
-/** A sanitizer that runs first: JupyterLab's own, where there is one. */
-type Before = (html: string) => string;
-
 /** The elements, attributes and classes that are built of HTML. */
 interface Allowed {
   readonly tags: Set<string>;
@@ -56,12 +53,8 @@ const inert = document.implementation.createHTMLDocument();
 const parser = document.implementation.createHTMLDocument().body;
 
 /** Return a part of a card as safe nodes; its first step has that number. */
-export function sanitizeCard(
-  html: string,
-  number = 1,
-  before: Before = keepHtml
-): DocumentFragment {
-  const fragment = nodesOf(before(html), CARD);
+export function sanitizeCard(html: string, number = 1): DocumentFragment {
+  const fragment = nodesOf(html, CARD);
   dress(fragment, number);
   return fragment;
 }
@@ -135,14 +128,9 @@ function isDrawn(image: HTMLElement, into: Element | DocumentFragment): boolean 
   return DATA_IMAGE.test(url) || isFigure;
 }
 
-/** Return HTML unchanged, where no other sanitizer runs. */
-export function keepHtml(html: string): string {
-  return html;
-}
-
 function restrictLink(link: HTMLAnchorElement): void {
   const given = link.getAttribute('href') ?? '';
-  const url = WEB_LINK.test(given) ? parse(given) : null;
+  const url = WEB_LINK.test(given) ? URL.parse(given) : null;
   if (url === null) {
     link.replaceWith(...link.childNodes);
     return;
@@ -159,18 +147,10 @@ function restrictLink(link: HTMLAnchorElement): void {
 
 /** Return whether a link's text already names its target. */
 function namesItsTarget(text: string, url: URL): boolean {
-  const shown = parse(text) ?? parse(`https://${text}`);
+  const shown = URL.parse(text) ?? URL.parse(`https://${text}`);
   if (url.protocol === 'mailto:') {
     return text === url.pathname || shown?.href === url.href;
   }
   // A user name in a URL may imitate a host, so the host is always shown.
   return url.username === '' && shown?.host === url.host && !/\s/.test(text);
-}
-
-function parse(url: string): URL | null {
-  try {
-    return new URL(url);
-  } catch {
-    return null;
-  }
 }

@@ -1,5 +1,5 @@
-/** Buttons that make code of a run cells of its notebook, or run its cell again. */
-import { h } from './dom';
+/** Buttons that copy code of a run, make it cells of the notebook, or run a cell again. */
+import { h, NO_SHORTCUTS } from './dom';
 import { button } from './form';
 import { type CellSource, host, type Lab } from './host';
 
@@ -19,14 +19,7 @@ export function cellSource(code: string, language: string): string | null {
 /** Return a button that inserts a cell below; null where there is no notebook to change. */
 export function toCell(source?: () => string): HTMLElement | null {
   const hint = 'Insert this code as a cell below';
-  return toCells('to-cell', 'To cell', hint, source && (from => insert(from, [source()])));
-}
-
-/** Return a button that inserts cells below; null where there is no notebook to change. */
-function toCells(...fields: Parameters<typeof confirmingButton>): HTMLElement | null {
-  const place = host.lab && confirmingButton(...fields);
-  place?.classList.add('ipyagent-to-cell');
-  return place;
+  return inLab('to-cell', 'To cell', hint, source && ((_, from) => insert(from, [source()])));
 }
 
 /** Insert cells below a card; return what became of it. */
@@ -44,10 +37,10 @@ export function keepCells(runId: string, sources: readonly string[]): HTMLElemen
     return null;
   }
   const hint = 'Insert the code that led to the results as plain cells below';
-  return toCells('keep-cells', 'Keep as cells', hint, async from => {
-    const frozen = (await host.lab?.freeze(from, runId)) ?? [];
-    return frozen.length > 0
-      ? insert(from, frozen, 'Inserted below, unverified')
+  return inLab('keep-cells', 'Keep as cells', hint, async (lab, from) => {
+    const { cells = [] } = (await lab.ask(from, 'freeze', { run_id: runId })) ?? {};
+    return cells.length > 0
+      ? insert(from, cells, 'Inserted below, unverified')
       : insert(from, sources, 'Inserted all code below');
   });
 }
@@ -74,14 +67,17 @@ export function runChanged(ids: readonly string[]): HTMLElement | null {
       );
 }
 
+/** Return a button that acts on the notebook around it; null where there is none to change. */
 function inLab(
   name: string,
   label: string,
   hint: string,
-  act: (lab: Lab, from: HTMLElement) => Promise<string>
+  act?: (lab: Lab, from: HTMLElement) => Promise<string>
 ): HTMLElement | null {
   const { lab } = host;
-  return lab && confirmingButton(name, label, hint, from => act(lab, from));
+  const place = lab && confirmingButton(name, label, hint, act && (from => act(lab, from)));
+  place?.classList.add('ipyagent-in-cell');
+  return place;
 }
 
 /** Return a button that shows for a moment what its action says; without one, others act for it. */
@@ -93,7 +89,7 @@ export function confirmingButton(
 ): HTMLElement {
   const press = (): unknown => act && void confirmResult(element, act(place));
   const element = button(name, label, description, press);
-  const place = h('span', { 'data-lm-suppress-shortcuts': 'true', role: 'status' }, element);
+  const place = h('span', { ...NO_SHORTCUTS, role: 'status' }, element);
   return place;
 }
 
@@ -103,11 +99,46 @@ export async function confirmResult(element: HTMLElement, result: Promise<string
   const label = (dataset.label ??= textContent);
   const name = (dataset.name ??= ariaLabel ?? '');
   const text = await result;
-  setLabel(element, text, text);
-  window.setTimeout(() => setLabel(element, label, name), LABEL_MILLISECONDS);
+  const shown = { textContent: label, ariaLabel: name };
+  Object.assign(element, { textContent: text, ariaLabel: text });
+  window.setTimeout(() => Object.assign(element, shown), LABEL_MILLISECONDS);
 }
 
-function setLabel(element: HTMLElement, label: string, name: string): void {
-  element.textContent = label;
-  element.ariaLabel = name;
+const BUTTON = '.ipyagent-listing-head button';
+
+/** Return a box for a code block, with its language and buttons, which `serveListings` serves. */
+export function listing(language: string): HTMLElement {
+  const label = h('span', { class: 'ipyagent-listing-language' }, language);
+  const copy = confirmingButton('copy', 'Copy', 'Copy this code');
+  const insert = cellSource('', language) === null ? null : toCell();
+  const head = h('div', { class: 'ipyagent-listing-head' }, label, insert, copy);
+  return h('div', { class: 'ipyagent-listing' }, head);
+}
+
+/** Serve the buttons of all code blocks in a card. */
+export function serveListings(card: HTMLElement): void {
+  card.addEventListener('click', ({ target }) => {
+    const button = (target as Element).closest<HTMLElement>(BUTTON);
+    const block = button?.closest('.ipyagent-listing')?.querySelector('pre');
+    if (button && block) {
+      const isCopy = button.dataset.ipyagent === 'copy';
+      void confirmResult(button, isCopy ? copyText(block) : insertCell(button, block));
+    }
+  });
+}
+
+function insertCell(button: HTMLElement, block: HTMLElement): Promise<string> {
+  const language = block.querySelector<HTMLElement>('[data-language]')?.dataset.language ?? '';
+  return insert(button, [cellSource(block.textContent, language) ?? '']);
+}
+
+/** Copy text; where the clipboard is not allowed, select it for the user instead. */
+async function copyText(block: HTMLElement): Promise<string> {
+  try {
+    await navigator.clipboard.writeText(block.textContent);
+    return 'Copied';
+  } catch {
+    getSelection()?.selectAllChildren(block);
+    return 'Now press Ctrl+C';
+  }
 }

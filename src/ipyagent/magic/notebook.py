@@ -39,6 +39,7 @@ from ipyagent.tools.workspace import Workspace
 from ipyagent.ui import messages, static_html
 from ipyagent.ui.feed import Feed
 from ipyagent.ui.page_bridge import OverviewBuilder, OverviewContext, PageBridge
+from ipyagent.ui.panel import EXAMPLE
 from ipyagent.ui.parts import pre
 from ipyagent.values.describe import describe
 from ipyagent.wiring import (
@@ -434,7 +435,7 @@ class Notebook:
 
         with state_of(self.shell).cell_lock:
             requests = suggest_for(self.environment.collect_facts())
-        return messages.Requests(requests=tuple(requests)).to_dict()
+        return messages.Requests(requests=tuple(requests), example=EXAMPLE).to_dict()
 
     def _freeze_for_page(self, message: Message) -> JsonDict:
         """Return a run as plain cells."""

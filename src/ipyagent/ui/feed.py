@@ -2,7 +2,7 @@
 
     kernel → page   {type: "snapshot", seq, set, order, gone}       the answer to init and resync
                     {type: "changes", seq, set, order, more, drop}  one more than the last seq
-    page → kernel   {type: "init", id}                              clicks arrive: the handshake
+    page → kernel   {type: "init"}                                  clicks arrive: the handshake
                     {type: "resync"}                                a gap in seq was seen
                     {type: "decide", approval_id, decision, …}      see questions.py
                     {type: "stop"}

@@ -248,21 +248,39 @@ def asked_call(call: transcript.Call, run_id: str) -> messages.Asked:
     """Return what a form about a call needs."""
     return messages.Asked(
         run_id=run_id,
+        about=call.name,
         approval=call.approval,
         question=call.question,
         late=call.late,
-        calls=(messages.AskedCall(id=call.id, name=call.name, request=call.request),),
+        calls=(_asked_call(call),),
     )
 
 
 def asked_plan(plan: transcript.Plan, run_id: str) -> messages.Asked:
     """Return what a form about a plan needs; one that no cell asks about runs as it is."""
-    calls = (
-        messages.AskedCall(id=each.id, name=each.name, note=each.note, request=each.request)
-        for each in (plan.steps if plan.approval and plan.approval.id else ())
-    )
+    steps = plan.steps if plan.approval and plan.approval.id else ()
     return messages.Asked(
-        run_id=run_id, approval=plan.approval, is_plan=True, late=plan.late, calls=tuple(calls)
+        run_id=run_id,
+        about="this plan",
+        approval=plan.approval,
+        late=plan.late,
+        calls=tuple([_asked_call(each, each.note) for each in steps]),
+    )
+
+
+def _asked_call(call: transcript.Call | transcript.PlanStep, note: str = "") -> messages.AskedCall:
+    given, preview = call.request.arguments, call.request.preview
+    code: object = given.get("code")  # steps of a plan have no preview
+    if preview is not None:
+        code = preview.text if preview.kind == "code" else None
+    is_code = isinstance(code, str)
+    return messages.AskedCall(
+        id=call.id,
+        name=call.name,
+        note=note,
+        arguments=given,
+        code=next((name for name, each in given.items() if is_code and each == code), None),
+        language=preview.language if preview else "python",
     )
 
 

@@ -18,7 +18,6 @@ from ipyagent.schema import ToolStatus
 from ipyagent.schema.messages import JsonValue, Model
 from ipyagent.ui.transcript import (
     Approval,
-    CallRequest,
     Late,
     Proposal,
     Question,
@@ -44,24 +43,30 @@ class RunLine(Model):
 
 
 class AskedCall(Model):
-    """A call that is asked about, or a plan's step, as an editor needs it."""
+    """A call that is asked about, or a plan's step, as an editor needs it.
+
+    `code` names the argument that is code in a `language`; None if all are edited as JSON.
+    """
 
     id: str
     name: str
     note: str = ""
-    request: CallRequest
+    arguments: JsonDict
+    code: str | None = None
+    language: str = "python"
 
 
 class Asked(Model):
     """A form: it decides on a call or the steps of a plan, or answers the question.
 
-    `late` is a decision that came before the click; `approval` is None if only that is to be said.
+    `about` names what it is about. `late` is a decision that came before the click; `approval` is
+    None if only that is to be said.
     """
 
     type: Literal["asked"] = "asked"
     run_id: str
+    about: str
     approval: Approval | None
-    is_plan: bool = False
     question: Question | None = None
     late: Late | None = None
     calls: tuple[AskedCall, ...] = ()
@@ -70,15 +75,14 @@ class Asked(Model):
 class PendingApproval(Model):
     """A waiting decision about a call or a whole plan; `about` names it in a word.
 
-    `html` is the call or the plan in full, `change` what would become of a cell, or "". A plan that
-    no cell asks about has no calls that could be edited.
+    `change` is what would become of a cell, or "". A plan that no cell asks about has an
+    `approval_id` of "", and no calls that could be edited.
     """
 
     approval_id: str
     run_id: str
     cell_id: str | None
     about: str
-    html: str
     asked: Asked
     proposal: Proposal | None = None
     change: str = ""
@@ -185,14 +189,13 @@ class Blocks(Model):
 class Overview(Model):
     """An overview of a notebook: its newest runs, oldest first, and the side panel.
 
-    `model` would answer now; `waiting` is a plan that no cell asks about, and has no `approval_id`;
-    the blocks of `panel` are those that have changed; `status` is the line of the status bar.
+    `model` would answer now; the blocks of `panel` are those that have changed; `status` is the
+    line of the status bar.
     """
 
     model: str
     runs: tuple[RunLine, ...]
     approvals: tuple[PendingApproval, ...]
-    waiting: PendingApproval | None
     panel: Blocks
     status: str
 
@@ -245,7 +248,6 @@ class Init(Model):
     """A page draws the run: clicks arrive."""
 
     type: Literal["init"] = "init"
-    id: str
 
 
 class Resync(Model):
@@ -296,35 +298,22 @@ class Reply(Model):
 
 
 class EditedCall(Model):
-    """A call of a plan as the user edited it."""
+    """A call, or a step of a plan, as the user edited it."""
 
     id: str
     name: str
-    arguments: JsonDict
-
-
-class EditedStep(Model):
-    """A step of a plan as the user edited it."""
-
-    call: EditedCall
     note: str
+    arguments: JsonDict
 
 
 class Edit(Model):
-    """The user edits a plan."""
+    """The user edits a call or the steps of a plan, and is asked again."""
 
     decision: Literal["edit"] = "edit"
-    plan: tuple[EditedStep, ...]
+    calls: tuple[EditedCall, ...]
 
 
-class EditCall(Model):
-    """The user changes the arguments of a call, and is asked again."""
-
-    decision: Literal["edit_call"] = "edit_call"
-    arguments: JsonDict
-
-
-Answer = Annotated[Approve | Deny | Reply | Edit | EditCall, Field(discriminator="decision")]
+Answer = Annotated[Approve | Deny | Reply | Edit, Field(discriminator="decision")]
 
 
 class Decide(Model):
@@ -478,17 +467,21 @@ class Models(Model):
     models: dict[str, str]
 
 
-class Requests(Model):
-    """Requests that fit the variables and files; none without any."""
-
-    requests: tuple[str, ...]
-
-
 class NewCell(Model):
     """A cell to be inserted."""
 
     kind: Literal["code", "markdown"]
     source: str
+
+
+class Requests(Model):
+    """Requests that fit the variables and files; none without any.
+
+    `example` are cells for a user without data.
+    """
+
+    requests: tuple[str, ...]
+    example: tuple[NewCell, ...]
 
 
 class Frozen(Model):

@@ -14,7 +14,8 @@ page → kernel   {type: "follow", run_id}              draw this run too, from 
                 {type: "ask", id, what: "models", model}
                                                       use this model from now on, if one is named:
                                                       {current, models: {name: why}}
-                {type: "ask", id, what: "requests"}   to begin with: {requests}; none without data
+                {type: "ask", id, what: "requests"}   to begin with: {requests, example};
+                                                      no requests without data
                 {type: "ask", id, what: "freeze", run_id}
                                                       the run as plain cells: {cells: [{kind,
                                                       source}]}; none if it is not known here
@@ -107,15 +108,14 @@ class OverviewBuilder:
         self._digests = digests = self._collect_digests(
             session, feeds_by_run.values(), live.values()
         )
-        approvals = tuple(each for feed in live.values() for each in _approvals(feed))
-        asking = {approval.run_id for approval in approvals}
+        asked = [each for feed in live.values() for each in _approvals(feed)]
+        asking = {approval.run_id for approval, _ in asked}
         newest = [
             each.at(feeds_by_run.get(each.line.id), live, asking)
             for each in list(digests.values())[-RUNS:]
         ]
         digests |= {each.row.id: each for each in newest if each.is_final}
-        waiting = _waiting(around.plan, live)
-        asked = [*approvals, *filter(None, [waiting])]
+        asked += _waiting(around.plan, live)
         mine = [digests[each] for each in session.runs.ids] if session else []
         current = session.id if session else None
         prompts = {feed.run.session_id: feed.run.prompt for feed in live.values()}
@@ -131,8 +131,7 @@ class OverviewBuilder:
         return messages.Overview(
             model=shorten_model(around.model or ""),
             runs=tuple([each.line for each in newest]),
-            approvals=approvals,
-            waiting=waiting,
+            approvals=tuple([approval for approval, _ in asked]),
             panel=panel.to_blocks(blocks),
             status=_status(around.model, newest, is_asked=bool(asked)),
         ).to_dict()
@@ -275,22 +274,26 @@ def _step_of(digest: _Digest) -> str:
     return f"step {max(1, begun)} of {len(digest.plan)}"
 
 
-def _approvals(feed: Feed) -> Iterator[messages.PendingApproval]:
+_Asked = tuple[messages.PendingApproval, str]
+"""What waits, and its HTML in full."""
+
+
+def _approvals(feed: Feed) -> Iterator[_Asked]:
     """Yield what a run waits for: calls of its newest step (earlier ones do not), or its plan."""
     transcript = feed.transcript
     for call in transcript.steps[-1].calls if transcript.steps else ():
         if call.approval:
             about = "a question" if call.question else reveal(call.name)
-            yield messages.PendingApproval(
+            approval = messages.PendingApproval(
                 approval_id=call.approval.id,
                 run_id=feed.run.id,
                 cell_id=feed.cell_id,
                 about=about,
-                html=call_html(call),
                 asked=asked_call(call, feed.run.id),
                 proposal=call.proposal and _stay_below(call.proposal, feed.run),
                 change=change_html(call) if call.proposal else "",
             )
+            yield approval, call_html(call)
     if plan := transcript.plan:
         yield from _asked_plan(plan, feed.run.id, feed.cell_id)
 
@@ -309,23 +312,22 @@ def _stay_below(proposal: Proposal, run: schema.Run) -> Proposal:
     return proposal.model_copy(update={"place": here.model_copy(update={"cell_id": below})})
 
 
-def _waiting(run: schema.Run | None, live: Container[str]) -> messages.PendingApproval | None:
-    """Return a plan that waits while no cell asks about it."""
-    if run is None or run.id in live or (plan := transcribe_plan(run, "")) is None:
-        return None
-    return next(_asked_plan(plan, run.id, run.cell_id), None)
+def _waiting(run: schema.Run | None, live: Container[str]) -> Iterator[_Asked]:
+    """Yield a plan that waits while no cell asks about it."""
+    if run is not None and run.id not in live and (plan := transcribe_plan(run, "")):
+        yield from _asked_plan(plan, run.id, run.cell_id)
 
 
-def _asked_plan(plan: Plan, run_id: str, cell_id: str | None) -> Iterator[messages.PendingApproval]:
+def _asked_plan(plan: Plan, run_id: str, cell_id: str | None) -> Iterator[_Asked]:
     if plan.approval:
-        yield messages.PendingApproval(
+        approval = messages.PendingApproval(
             approval_id=plan.approval.id,
             run_id=run_id,
             cell_id=cell_id,
             about="a plan",
-            html=plan_html(plan, "waiting"),
             asked=asked_plan(plan, run_id),
         )
+        yield approval, plan_html(plan, "waiting")
 
 
 def _draw_progress(digest: _Digest) -> Iterator[Block]:

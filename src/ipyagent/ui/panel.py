@@ -1,7 +1,8 @@
 """The side panel as blocks of HTML, with the data of what a page adds to them.
 
     asked            what waits
-    ├─ asked/RUN ID  an approval in a line; a page draws it in full where its cell is gone
+    ├─ asked/RUN ID  an approval in a line
+    │  └─ …/call     in full, with …/form: a page draws them where its cell is gone
     plan             plan and tasks of the newest run
     runs
     └─ runs/RUN      a run, with the runs that its calls began
@@ -14,7 +15,7 @@ The rows of a section stand in its list, "runs/".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ipyagent import schema
@@ -24,6 +25,7 @@ from ipyagent.ui.messages import (
     Blocks,
     Drawn,
     Head,
+    NewCell,
     Own,
     PendingApproval,
     Row,
@@ -43,6 +45,21 @@ SESSIONS = 10
 """Sessions in the panel, the newest; others are found."""
 
 WAITS = "waiting for you"
+
+_TABLE = """\
+import pandas as pd
+
+sales = pd.DataFrame({
+    "region": ["North", "South", "East"] * 2,
+    "year": [2024] * 3 + [2025] * 3,
+    "revenue": [84.2, 61.5, 47.0, 91.3, 58.8, 52.6],
+})"""
+
+EXAMPLE: Final = (
+    NewCell(kind="code", source=_TABLE),
+    NewCell(kind="code", source="%%agent\nPlot revenue by region"),
+)
+"""Cells for a user without data: a small table, and a request about it."""
 
 _GLYPHS: Final[dict[State, str]] = {
     "running": "▶",
@@ -113,16 +130,23 @@ def _row(glyph: str, title: str, notes: Iterable[str] = (), below: str = "", kin
 
 
 def draw_waiting(
-    approvals: Iterable[PendingApproval], prompts: Mapping[str, str]
+    asked: Sequence[tuple[PendingApproval, str]], prompts: Mapping[str, str]
 ) -> Iterator[Block]:
-    """Yield what waits, each with the prompt of its run."""
-    yield from _section(
-        "asked", "Waiting for you", (_question(each, prompts) for each in approvals)
-    )
+    """Yield what waits, each with the prompt of its run; `asked` has the HTML of each in full."""
+    lines = (_question(each, prompts) for each, _ in asked)
+    yield from _section("asked", "Waiting for you", lines)
+    for approval, html in asked:
+        row = f"asked/{_name(approval)}"
+        yield Block(f"{row}/call", row, html)
+        yield Block(f"{row}/form", f"{row}/call", "<div></div>", own=approval.asked)
+
+
+def _name(approval: PendingApproval) -> str:
+    return f"{approval.run_id} {approval.approval_id}"
 
 
 def _question(approval: PendingApproval, prompts: Mapping[str, str]) -> Line:
-    about, key = approval.about, f"{approval.run_id} {approval.approval_id}"
+    about, key = approval.about, _name(approval)
     title = first_line(prompts.get(approval.run_id, ""), PROMPT) or about
     html = _row(glyph_html("waiting", _GLYPHS["waiting"], WAITS), escape(title), [about])
     return Line(

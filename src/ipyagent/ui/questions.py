@@ -19,6 +19,7 @@ from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.shell import Frontend
 from ipyagent.kernel.threads import MainThread
+from ipyagent.ui.messages import EditedCall
 from ipyagent.ui.reveal import reveal
 
 _PLAIN = re.compile(r"[\w./ -]{1,200}")
@@ -178,7 +179,7 @@ _SCOPES = {
     "always": schema.Scope.SESSION,
     "folder": schema.Scope.FOLDER,
 }
-_STEPS = TypeAdapter(tuple[schema.PlanStep, ...])
+_EDITED = TypeAdapter(tuple[EditedCall, ...])
 
 
 def parse_click(given: object, about: schema.ToolExecution | schema.Run) -> Answer | None:
@@ -190,15 +191,12 @@ def parse_click(given: object, about: schema.ToolExecution | schema.Run) -> Answ
             return Answer(schema.Decision.DENIED, schema.DecidedBy.BUTTON, reason)
         case {"decision": "answer", "text": str(text)} if asks and text.strip():
             return Answer(schema.Decision.APPROVED, schema.DecidedBy.BUTTON, text=text.strip())
-        case {"decision": "edit", "plan": list(plan)} if asks is None:
-            steps = _steps(plan)
-            return (
-                Answer(schema.Decision.APPROVED, schema.DecidedBy.BUTTON, plan=steps)
-                if steps
-                else None
-            )
-        case {"decision": "edit_call", "arguments": dict(given)} if asks is False:
-            return Answer(schema.Decision.APPROVED, schema.DecidedBy.BUTTON, arguments=given)
+        case {"decision": "edit", "calls": [{"arguments": dict(arguments)}]} if asks is False:
+            return Answer(schema.Decision.APPROVED, schema.DecidedBy.BUTTON, arguments=arguments)
+        case {"decision": "edit", "calls": list(calls)} if asks is None and (
+            steps := _steps(calls)
+        ):
+            return Answer(schema.Decision.APPROVED, schema.DecidedBy.BUTTON, plan=steps)
         case {"decision": str(word)} if _SCOPES.get(word) in _offered_scopes(about):
             return Answer(schema.Decision.APPROVED, schema.DecidedBy.BUTTON, scope=_SCOPES[word])
     return None
@@ -211,8 +209,14 @@ def _offered_scopes(about: schema.ToolExecution | schema.Run) -> tuple[schema.Sc
     return () if about.question else (schema.Scope.ONCE, *about.scopes)
 
 
-def _steps(plan: list[object]) -> tuple[schema.PlanStep, ...]:
+def _steps(calls: list[object]) -> tuple[schema.PlanStep, ...]:
+    """Return the steps of a plan that the user edited; none if they are not valid."""
     try:
-        return _STEPS.validate_python(plan)
+        return tuple([_step(each) for each in _EDITED.validate_python(calls)])
     except ValidationError:
         return ()
+
+
+def _step(edited: EditedCall) -> schema.PlanStep:
+    call = schema.ToolCall(id=edited.id, name=edited.name, arguments=edited.arguments)
+    return schema.PlanStep(call=call, note=edited.note)

@@ -557,12 +557,12 @@ textarea.ipyagent-pre {
 }
 
 /* There is nothing below a card that is elsewhere. */
-:is(.ipyagent-to-cell, .ipyagent-follow-up) {
+:is(.ipyagent-in-cell, .ipyagent-follow-up) {
   display: none;
 }
 
 /* stylelint-disable-next-line selector-class-pattern -- JupyterLab's */
-.jp-Notebook .jp-Cell .ipyagent-to-cell {
+.jp-Notebook .jp-Cell .ipyagent-in-cell {
   display: inline;
 }
 
