@@ -33,12 +33,13 @@ print(json.dumps([best(lambda: describe("x", frame, detail=True)) for frame in f
 
 NAMES = """
 import pandas
-from ipyagent.kernel.namespace import PlainNamespace, WatchedNamespace, digest
+from ipyagent.kernel.namespace import Namespace, digest
+from ipyagent.redaction import Redactor
 
 names = {f"v{n}": n for n in range(int(os.environ["NAMES"]))}
 frames = {f"f{n}": pandas.DataFrame({f"c{i}": [1.0] for i in range(20)})
           for n in range(int(os.environ["NAMES"]) // 10)}
-place = WatchedNamespace(PlainNamespace(dict(names)), list)
+place = Namespace(dict(names)).watched_by(Redactor())
 print(json.dumps([
     best(lambda: place.run("zz = 1")), best(lambda: digest(names)), best(lambda: digest(frames))
 ]))
@@ -48,7 +49,7 @@ FILES = """
 from pathlib import Path
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.completer import provisionalcompleter
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.tools.workspace import Workspace
 from ipyagent.wiring import Environment
 
@@ -56,7 +57,7 @@ for folder in range(int(os.environ["FOLDERS"])):
     os.mkdir(f"d{folder}")
     for n in range(1_000):
         open(f"d{folder}/f{n}_{folder}.txt", "w").close()
-environment = Environment(Workspace(Path(".")), PlainNamespace({}))
+environment = Environment(Workspace(Path(".")), Namespace({}))
 shell = InteractiveShell.instance()
 shell.run_line_magic("load_ext", "ipyagent")
 

@@ -17,7 +17,7 @@ from ipyagent.agent.prompts import system_prompt
 from ipyagent.agent.session.session import Session
 from ipyagent.config import Config
 from ipyagent.kernel.drivers import Cell, drive_sync
-from ipyagent.kernel.namespace import PlainNamespace, installed_packages
+from ipyagent.kernel.namespace import Namespace, installed_packages
 from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import ToolDefinition
 from ipyagent.store.journal import Journal
@@ -47,7 +47,7 @@ def main() -> None:
 
 def count_bytes(root: Path, occasion: Occasion) -> Mapping[str, int]:
     """Return the bytes of the system prompt and of each tool as OpenAI's format has them."""
-    environment = Environment(runtime().workspace(root), PlainNamespace({}))
+    environment = Environment(runtime().workspace(root), Namespace({}))
     toolbox = offer_tools(environment.toolset.build(Config()), Config(), occasion)
     prompt = len(system_prompt(installed_packages()).encode())
     tools = {each.name: len(write_tool(each)) for each in toolbox.definitions()}
@@ -65,7 +65,7 @@ def first_request(root: Path) -> str:
 
     table = pd.DataFrame({"name": ["Braund", "Cumings"], "Age": [22.0, None], "Fare": [7.25, 71.3]})
     table.to_csv(root / "titanic.csv", index=False)
-    environment = Environment(runtime().workspace(root), PlainNamespace({"df": table}))
+    environment = Environment(runtime().workspace(root), Namespace({"df": table}))
     session = Session.begin(Journal.open(None), schema.Session())
     client, cell = Scripted(["22"]), Cell()
     runs = RunFactory(environment, session, client, cell, MirrorView)

@@ -19,7 +19,7 @@ from ipyagent.agent.session.session import Session
 from ipyagent.config import Layer, resolve_config
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.drivers import Cell, drive_sync
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.llm.client import Client
 from ipyagent.llm.scripted import Scripted
 from ipyagent.schema import DecidedBy, Decision, Event, Run, RunState, Scope, advance
@@ -78,7 +78,7 @@ class Lab:
 
     def __init__(self, root: Path, variables: dict[str, Any] | None = None) -> None:
         self.variables = variables if variables is not None else {}
-        self.environment = Environment(Workspace(root), PlainNamespace(self.variables))
+        self.environment = Environment(Workspace(root), Namespace(self.variables))
         self.session = new_session()
         self.watcher = Watcher(self.environment)
         self.client: Scripted | None = None

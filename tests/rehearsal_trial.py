@@ -15,7 +15,7 @@ from typing import Any, get_args
 import pytest
 
 from harness import Lab, call
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.rehearsal.confinement import Limits, Method
 from ipyagent.rehearsal.on_copy import start_rehearsal
 from ipyagent.schema import Run
@@ -102,7 +102,7 @@ def _try(
     code: str, variables: dict[str, Any], root: Path, limits: Limits
 ) -> tuple[dict[str, Any], list[memoryview]]:
     confinement = build_confinement(root, chosen.way)
-    rehearsing = start_rehearsal(PlainNamespace(variables), [code], confinement, limits)
+    rehearsing = start_rehearsal(Namespace(variables), [code], confinement, limits)
     reports, problem = rehearsing.finish()
     nothing = {"problem": problem, "result": {"output": ""}, "attempts": []}
     return reports[0] if reports else (nothing, [])

@@ -14,7 +14,7 @@ import ipyagent
 from growth import LINEAR, growth
 from ipyagent.config.rules import MAX_PATTERN, Rule, Subject
 from ipyagent.globs import any_text_pattern, literal_text, path_pattern, text_pattern
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.schema import ToolResult
 from ipyagent.services.skills import Skills
 from ipyagent.tools.base import Tool, Toolbox
@@ -78,7 +78,7 @@ def skill_takes(pattern: str, name: str, root: Path) -> bool:
 
 
 def list_variables_takes(pattern: str, name: str, root: Path) -> bool:
-    tools = namespace_tools(PlainNamespace({name: 1}))
+    tools = namespace_tools(Namespace({name: 1}))
     return f"- {name}:" in call(tools, "list_variables", pattern=pattern)
 
 

@@ -20,7 +20,7 @@ from ipyagent.config import Config, Layer
 from ipyagent.errors import AgentError, BusyError, ConfigError
 from ipyagent.imports import working_folder
 from ipyagent.kernel.drivers import Cell, drive_async_in_any_task, drive_sync, stoppable
-from ipyagent.kernel.namespace import Namespace, PlainNamespace, ShellNamespace
+from ipyagent.kernel.namespace import Namespace, ShellNamespace
 from ipyagent.kernel.shell import Frontend, detect, running_shell
 from ipyagent.llm import start_environ
 from ipyagent.llm.client import Client
@@ -237,7 +237,7 @@ class Agent:
     def _namespace(self) -> Namespace:
         if self._shell is not None:
             return ShellNamespace(self._shell)
-        return PlainNamespace(vars(sys.modules["__main__"]))
+        return Namespace(vars(sys.modules["__main__"]))
 
     def _refuse(self, prompt: str, error: AgentError) -> Run:
         """Return the failed run of a prompt that was not sent."""

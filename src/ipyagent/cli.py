@@ -23,7 +23,7 @@ from ipyagent.api import Agent
 from ipyagent.errors import AgentError, AgentInterrupted, ConfigError
 from ipyagent.imports import working_folder
 from ipyagent.kernel.drivers import Cell
-from ipyagent.kernel.namespace import Namespace, PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.kernel.shell import Frontend, detect
 from ipyagent.magic.options import Options, add_options, options_from
 from ipyagent.schema import Outcome, Run, RunStatus
@@ -78,7 +78,7 @@ class TerminalAgent(Agent):
         return SilentView if self.options.json else view_for
 
     def _namespace(self) -> Namespace:
-        return PlainNamespace({})
+        return Namespace({})
 
     def _refuse(self, prompt: str, error: AgentError) -> Run:
         run = super()._refuse(prompt, error)

@@ -10,7 +10,7 @@ import pytest
 from ipyagent import Agent, Scripted, tool
 from ipyagent.agent.answers import check_all, parse_expectation, suggest
 from ipyagent.errors import ConfigError, RunFailedError
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.redaction import Redactor
 from ipyagent.schema import Expectation, Run, RunFinished
 from ipyagent.ui.plain_text import render
@@ -35,12 +35,12 @@ def call(name: str, **arguments: object) -> dict[str, Any]:
 
 
 @pytest.fixture
-def namespace() -> PlainNamespace:
-    return PlainNamespace({"rows": [3, 1, 2], "numbers": "the user's"})
+def namespace() -> Namespace:
+    return Namespace({"rows": [3, 1, 2], "numbers": "the user's"})
 
 
 @pytest.fixture
-def run(namespace: PlainNamespace) -> Run:
+def run(namespace: Namespace) -> Run:
     replies = [
         call("load", path="data/a.csv"),
         call("load", path="data/b.csv", limit=3),
@@ -50,7 +50,7 @@ def run(namespace: PlainNamespace) -> Run:
     ]
 
     class OwnAgent(Agent):
-        def _namespace(self) -> PlainNamespace:
+        def _namespace(self) -> Namespace:
             return namespace
 
     agent = OwnAgent(Scripted(replies), tools=[load], confirm_mode="yolo", persist=False)
@@ -91,7 +91,7 @@ any(each > 1000 for each in numbers)
 
 @pytest.mark.spec("H27")
 def test_expressions_see_the_answer_the_calls_the_variables_and_the_files(
-    run: Run, namespace: PlainNamespace
+    run: Run, namespace: Namespace
 ) -> None:
     found = check_all(HOLD.splitlines(), run, namespace)
     assert [str(each) for each in found if each.found] == []
@@ -116,7 +116,7 @@ FAIL = {
 
 
 @pytest.mark.spec("H27")
-def test_a_failed_expectation_says_what_was_found(run: Run, namespace: PlainNamespace) -> None:
+def test_a_failed_expectation_says_what_was_found(run: Run, namespace: Namespace) -> None:
     assert {each.text: each.found for each in check_all(FAIL, run, namespace)} == FAIL
 
 
@@ -125,7 +125,7 @@ CHANGES = ["rows.sort() is None", "rows.pop() == 2", "rows.clear() or True"]
 
 @pytest.mark.parametrize("text", CHANGES)
 def test_an_expectation_that_changes_a_variable_fails_and_the_variable_goes_back(
-    text: str, run: Run, namespace: PlainNamespace
+    text: str, run: Run, namespace: Namespace
 ) -> None:
     rows = namespace.variables()["rows"]
     (found,) = check_all([text], run, namespace)
@@ -134,14 +134,14 @@ def test_an_expectation_that_changes_a_variable_fails_and_the_variable_goes_back
     assert rows == [3, 1, 2]
 
 
-def test_what_an_expectation_assigns_stays_its_own(run: Run, namespace: PlainNamespace) -> None:
+def test_what_an_expectation_assigns_stays_its_own(run: Run, namespace: Namespace) -> None:
     (found,) = check_all(["(rows := 1) == 1 and (more := 2)"], run, namespace)
     assert not found.found
     assert namespace.variables()["rows"] == [3, 1, 2]
     assert "more" not in namespace.variables()
 
 
-def test_without_a_known_price_no_limit_of_costs_holds(run: Run, namespace: PlainNamespace) -> None:
+def test_without_a_known_price_no_limit_of_costs_holds(run: Run, namespace: Namespace) -> None:
     used = run.usage.model_copy(update={"prompt_tokens": 5, "total_tokens": 5})
     steps = (run.steps[0].model_copy(update={"usage": used}), *run.steps[1:])
     (found,) = check_all(["cost < 1"], run.model_copy(update={"steps": steps}), namespace)
@@ -155,7 +155,7 @@ def test_what_is_no_expression_is_refused(text: str) -> None:
 
 
 @pytest.mark.spec("H27")
-def test_a_finished_run_becomes_expectations_that_hold(run: Run, namespace: PlainNamespace) -> None:
+def test_a_finished_run_becomes_expectations_that_hold(run: Run, namespace: Namespace) -> None:
     suggested = suggest(run, namespace)
     assert suggested == [
         "near(1204)",

@@ -15,7 +15,7 @@ from harness import YES, Lab, call
 from ipyagent.agent.freezing import Frozen, FrozenCell, freeze
 from ipyagent.digests import digest_content
 from ipyagent.errors import AgentError, ConfigError
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.schema import (
     DecidedBy,
     Display,
@@ -561,7 +561,7 @@ def record(folder: Path, case: Case) -> tuple[list[str], Run]:
 def execute(folder: Path, frozen: Frozen) -> str:
     """Execute the cells in a fresh namespace; return what is equal, or what differs."""
     variables: dict[str, Any] = {}
-    namespace, results = PlainNamespace(variables), list[ToolResult]()
+    namespace, results = Namespace(variables), list[ToolResult]()
     for each in frozen.cells:
         if each.kind == "code":
             result = pack_result(namespace.run(each.source), namespace.variables())

@@ -1,6 +1,5 @@
 """What "Always" covers: code of the same reach, the same program, and nothing unread."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +8,10 @@ import pytest
 from harness import ALWAYS, NO, Lab, call
 from ipyagent.agent.approvals import Answer
 from ipyagent.agent.policy import FolderPermissions, Policy
-from ipyagent.config.sources import UserDataFile
 from ipyagent.magic import commands
 from ipyagent.schema import DecidedBy, Decision, Scope, ToolExecution, ToolStatus
 from ipyagent.tools.base import Tool
 from ipyagent.tools.static_analysis import analyze_command
-from ipyagent.tools.static_analysis.code import analyze_code
 from ipyagent.ui.plain_text import request_text
 from ipyagent.ui.questions import _ask_once
 
@@ -133,16 +130,6 @@ def tool_of_shell() -> Tool:
         where="thread",
         effects=lambda preview: analyze_command(preview.text),
     )(lambda: "")
-
-
-def test_a_permission_of_before_covers_no_code(tmp_path: Path) -> None:
-    code = tool_named(tmp_path, "run_python")
-    standing = FolderPermissions(tmp_path)
-    standing.grant(code, analyze_code("x = 1", {}))
-    file = UserDataFile("permissions.json")
-    file.rewrite(lambda all_: {k: {"run_python": v["run_python"]["tool"]} for k, v in all_.items()})
-    assert not FolderPermissions(tmp_path).allows(code)
-    assert "touches" not in json.dumps(file.read())
 
 
 def test_the_approval_says_what_is_touched_and_covered(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_the_strictest_reason_wins_in_every_combination(tmp_path: Path) -> None:
             always_asks=lambda path="", why=always: why,
         )
         standing = FolderPermissions(tmp_path / "yes" if folder else tmp_path / "no")
-        if folder and not standing.allows(act):
+        if folder and not standing.grant_for(act):
             standing.grant(act)
         policy = Policy(
             mode,

@@ -10,7 +10,6 @@ import pytest
 
 from growth import LINEAR, growth
 from harness import Lab
-from ipyagent import schema
 from ipyagent.agent.session.session import Session
 from ipyagent.agent.session.sessions import Sessions
 from ipyagent.errors import SessionError
@@ -75,9 +74,9 @@ def test_a_run_that_never_began_is_not_in_a_revived_session(lab: Lab, path: Path
     sessions = Sessions(journal)
     lab.session = session = sessions.begin("one")
     lab.run(["One."], "A.")
-    lost = Run(id="lost", session_id=session.id, prompt="B.")
-    journal.begin(lost, session.id)
-    journal.finish(lost.id, RunStatus.ERROR)
+    columns = "id, session_id, status, goal, updated_at"
+    lost = f"INSERT INTO runs ({columns}) VALUES ('lost', ?, 'error', 'B.', '')"
+    journal._writer.change(lambda db: db.execute(lost, (session.id,)))
     planned = Run(
         id="planned",
         session_id=session.id,
@@ -272,38 +271,3 @@ def test_a_session_of_which_nothing_was_said_is_not_branched_but_begun(
     assert "Another kernel has just begun the session 'a.ipynb'" in opened.notices[0]
     lab.session = opened.session
     assert lab.run(["Fine."]).output == "Fine."
-
-
-def test_sessions_of_one_name_that_older_versions_made_are_all_within_reach(
-    lab: Lab, path: Path
-) -> None:
-    journal = Journal.open(path)
-    made = [schema.Session(name="shared") for _ in range(4)]
-    for n, record in enumerate(made):
-        journal.create(record)
-        lab.session = Session(record, journal)
-        lab.run([f"Answer {n}."], f"Prompt {n}.")
-    oldest, *_, newest = made
-    journal.close()
-
-    sessions = Sessions(Journal.open(path))
-    assert [each.id for each in sessions.journal.sessions()] == [each.id for each in reversed(made)]
-    opened = sessions.resume("shared")
-    assert opened.session.id == newest.id
-    (notice,) = opened.notices
-    assert "the newest of 4 sessions that are called 'shared'" in notice
-    assert oldest.id[:8] in notice
-    assert sessions.get_or_begin("shared").session is opened.session
-    for reference in (oldest.id, oldest.id[:8]):
-        older = sessions.resume(reference)
-        assert (older.session.id, older.notices) == (oldest.id, ())
-        assert texts(older.session.conversation.messages) == ["Prompt 0.", "Answer 0."]
-    assert sessions.get_or_begin(oldest.id).session is older.session
-
-    lab.session = older.session  # what goes on becomes the newest of its name
-    lab.run(["Answer again."], "Prompt again.")
-    assert sessions.get_or_begin("shared").session is older.session
-    assert sessions.begin("shared").name == "shared-2"
-    assert sessions.branch(older.session).name == "shared-3"
-    older.session.end()
-    assert sessions.resume(newest.id).session is opened.session

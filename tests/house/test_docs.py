@@ -10,7 +10,7 @@ import pytest
 
 from ipyagent.config import Config
 from ipyagent.config.sections import SETTING_NAMES
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.magic.commands import COMMANDS
 from ipyagent.magic.options import options_help
 from ipyagent.tools.workspace import Workspace
@@ -46,7 +46,7 @@ def test_every_option_and_command_that_a_page_names_exists(page: str) -> None:
 
 def test_every_built_in_tool_is_described(tmp_path: Path) -> None:
     settings = {"tools": {"shell": True}, "workspace": {"allow_delete": True}}
-    environment = Environment(Workspace(tmp_path), PlainNamespace({}))
+    environment = Environment(Workspace(tmp_path), Namespace({}))
     toolbox = environment.toolset.build(Config.model_validate(settings))
     table = TEXTS["reference/tools.md"].partition("The preview")[0]
     assert {tool.name for tool in toolbox.definitions()} <= set(re.findall(r"`([a-z_]+)`", table))

@@ -163,12 +163,12 @@ def test_tables_that_code_displays_are_kept_as_objects(kernel: Capturing, code: 
 def test_secrets_in_a_table_that_was_only_displayed_are_learned(kernel: Capturing):
     kernel.cell(
         "import pandas as pd\n"
-        "from ipyagent.kernel.namespace import WatchedNamespace as _Watched\n"
-        "_learned = set()\n"
-        "_watched = _Watched(_namespace, _learned.update)\n"
+        "from ipyagent.redaction import Redactor as _Redactor\n"
+        "_redactor = _Redactor()\n"
+        "_watched = _namespace.watched_by(_redactor)\n"
         "_watched.run(\"display(pd.DataFrame({'password': ['Kq7-vantage-31']}))\")"
     )
-    assert "Kq7-vantage-31" in kernel.value("sorted(_learned)")
+    assert "Kq7-vantage-31" in kernel.value("sorted(_redactor.values)")
 
 
 def test_the_number_of_tables_kept_for_a_call_is_limited(kernel: Capturing):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.schema import ToolResult
 
 COLUMNS = [
@@ -45,14 +45,14 @@ class Touchy:
 
 
 @pytest.fixture
-def namespace() -> PlainNamespace:
+def namespace() -> Namespace:
     table = pd.DataFrame({name: [1, 2] for name in COLUMNS})
-    return PlainNamespace(
+    return Namespace(
         {"df": table, "other": pd.DataFrame({"a": [1]}), "pd": pd, "rates": {"usd": 1, "eur": 2}}
     )
 
 
-def fail(namespace: PlainNamespace, code: str) -> ToolResult:
+def fail(namespace: Namespace, code: str) -> ToolResult:
     result = namespace.run(code)
     assert not result.success
     assert result.for_model is not None
@@ -74,22 +74,20 @@ def fail(namespace: PlainNamespace, code: str) -> ToolResult:
         ("dff.head()", "Near: 'df'"),
     ],
 )
-def test_an_error_names_what_would_be_right(
-    namespace: PlainNamespace, code: str, hint: str
-) -> None:
+def test_an_error_names_what_would_be_right(namespace: Namespace, code: str, hint: str) -> None:
     result = fail(namespace, code)
     assert hint in str(result.for_model)
     assert hint not in result.output
 
 
-def test_an_error_of_a_table_takes_few_characters(namespace: PlainNamespace) -> None:
+def test_an_error_of_a_table_takes_few_characters(namespace: Namespace) -> None:
     result = fail(namespace, 'df["fare"]')
     assert len(str(result.for_model)) <= 300 < len(result.output) + 100
     assert "site-packages" not in str(result.for_model)
     assert ".pyx" not in str(result.for_model)
 
 
-def test_only_the_users_own_frames_are_named(namespace: PlainNamespace) -> None:
+def test_only_the_users_own_frames_are_named(namespace: Namespace) -> None:
     code = 'def load(table):\n    return table["age"].mean()\n\nload(\n    df\n)'
     assert str(fail(namespace, code).for_model).splitlines()[:2] == [
         "line 4: load(",
@@ -99,7 +97,7 @@ def test_only_the_users_own_frames_are_named(namespace: PlainNamespace) -> None:
 
 
 def test_the_error_that_the_users_code_turned_into_another_is_named(
-    namespace: PlainNamespace,
+    namespace: Namespace,
 ) -> None:
     code = "try:\n    1 / 0\nexcept Exception as error:\n    raise ValueError('bad') from error"
     assert str(fail(namespace, code).for_model).endswith(
@@ -109,7 +107,7 @@ def test_the_error_that_the_users_code_turned_into_another_is_named(
 
 def test_no_code_of_the_users_classes_runs_for_a_hint() -> None:
     Touchy.asked.clear()
-    namespace = PlainNamespace({"touchy": Touchy(), "rates": {"a": Touchy()}})
+    namespace = Namespace({"touchy": Touchy(), "rates": {"a": Touchy()}})
     for code in ('rates["A"], touchy', "touchy_ + touchy", "len(1, touchy)"):
         fail(namespace, code)
     assert Touchy.asked == []
@@ -117,11 +115,11 @@ def test_no_code_of_the_users_classes_runs_for_a_hint() -> None:
     assert Touchy.asked == ["fair"]  # the code itself asks once
 
 
-def test_a_syntax_error_shows_its_place(namespace: PlainNamespace) -> None:
+def test_a_syntax_error_shows_its_place(namespace: Namespace) -> None:
     assert "SyntaxError" in str(fail(namespace, "x = (\n").for_model)
 
 
-def test_an_error_without_a_hint_is_short(namespace: PlainNamespace) -> None:
+def test_an_error_without_a_hint_is_short(namespace: Namespace) -> None:
     assert (
         fail(namespace, "1 / 0").for_model == "line 1: 1 / 0\nZeroDivisionError: division by zero"
     )

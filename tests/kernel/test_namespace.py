@@ -18,7 +18,7 @@ import pytest
 from pandas.api.extensions import ExtensionArray, ExtensionDtype
 
 from describing import line
-from ipyagent.kernel.namespace import PlainNamespace, digest
+from ipyagent.kernel.namespace import Namespace, digest
 from ipyagent.redaction import HIDDEN
 from ipyagent.values.describe import describe
 from ipyagent.values.describe.libraries import table_of
@@ -558,7 +558,7 @@ def test_private_names_are_left_out():
 
 
 def test_a_scripts_public_variables():
-    assert PlainNamespace({"a": 1, "_b": 2, "__name__": "m"}).variables() == {"a": 1}
+    assert Namespace({"a": 1, "_b": 2, "__name__": "m"}).variables() == {"a": 1}
 
 
 # Secrets ------------------------------------------------------------------------------------------

@@ -280,10 +280,10 @@ def run_alone(program: str) -> str:
 def test_a_script_gets_what_its_workers_print_and_they_do_not_run_its_rest() -> None:
     program = (
         "import os\n"
-        "from ipyagent.kernel.namespace import PlainNamespace\n"
+        "from ipyagent.kernel.namespace import Namespace\n"
         "code = 'import os\\nchild = os.fork()\\nif not child: print(7, end=str())\\n'\n"
         "code += 'else: done = os.waitpid(child, 0)'\n"
-        "result = PlainNamespace({}).run(code)\n"
+        "result = Namespace({}).run(code)\n"
         "print([result.output, result.error])"
     )
     assert run_alone(program) == "['7', None]\n"
@@ -379,12 +379,12 @@ def test_help_of_a_name_is_told(fresh: Kernel, tmp_path: Path) -> None:
 def test_a_script_keeps_its_own_descriptors() -> None:
     program = (
         "import os, sys, threading\n"
-        "from ipyagent.kernel.namespace import PlainNamespace\n"
+        "from ipyagent.kernel.namespace import Namespace\n"
         "def other(): go.wait(); print('not of the code'); done.set()\n"
         "go, done, kept = threading.Event(), threading.Event(), sys.stdout\n"
         "threading.Thread(target=other).start()\n"
         'code = \'os.system("echo one")\\nprint("two", file=kept)\\ngo.set(); done.wait()\'\n'
-        "result = PlainNamespace(globals()).run(code)\n"
+        "result = Namespace(globals()).run(code)\n"
         "print([result.output, result.error])\n"
         "os.system('echo last')"
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.rehearsal.confinement import Confinement, Limits
 from ipyagent.rehearsal.on_copy import start_rehearsal
 from ipyagent.tools.rehearsal import build_confinement
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.parametrize("isolation_way", ["Landlock"], indirect=Tru
 
 
 def rehearse_in(confinement: Confinement, code: str) -> dict[str, Any]:
-    started = start_rehearsal(PlainNamespace({}), [code], confinement, Limits(SECONDS))
+    started = start_rehearsal(Namespace({}), [code], confinement, Limits(SECONDS))
     ((report, _),), _ = started.finish()
     return report
 

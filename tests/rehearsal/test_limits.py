@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.rehearsal.confinement import Limits
 from ipyagent.rehearsal.on_copy import start_rehearsal
 from ipyagent.rehearsal.process import NotRehearsedError, ReportError, read_report
@@ -185,7 +185,7 @@ def test_a_crash_ends_the_copy_alone_and_is_named(tmp_path: Path) -> None:
 
 def test_whoever_stops_waiting_ends_it(tmp_path: Path) -> None:
     confinement = build_confinement(tmp_path, chosen.way)
-    started = start_rehearsal(PlainNamespace({}), ["while True: pass"], confinement, Limits(60.0))
+    started = start_rehearsal(Namespace({}), ["while True: pass"], confinement, Limits(60.0))
     started.stop()
     reports, problem = started.finish()
     assert not reports
@@ -204,7 +204,7 @@ def test_it_ends_when_the_kernel_is_killed(tmp_path: Path) -> None:
         with contextlib.suppress(BaseException):
             confinement = build_confinement(tmp_path, chosen.way)
             code = "while True: pass"
-            started = start_rehearsal(PlainNamespace({}), [code], confinement, Limits(300.0))
+            started = start_rehearsal(Namespace({}), [code], confinement, Limits(300.0))
             started._read(10_000, time.monotonic() + PATIENCE)
             os.write(writing, b"x")
             signal.pause()
@@ -245,7 +245,7 @@ def test_nothing_is_left_of_many_rehearsals_beside_busy_threads(tmp_path: Path) 
         reports = 0
         for number in range(many):
             code = ["sum(x)", "1 / 0", "x.append(1)", "open('f', 'w')"][number % 4]
-            begun = start_rehearsal(PlainNamespace(variables), [code], confinement, Limits(20.0))
+            begun = start_rehearsal(Namespace(variables), [code], confinement, Limits(20.0))
             done, problem = begun.finish()
             reports += len(done)
             assert done or "longer" in problem

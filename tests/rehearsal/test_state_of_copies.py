@@ -30,7 +30,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from ipyagent import imports
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.rehearsal.variable_effects import VariableEffects
 from ipyagent.schema import RehearsalOutcome, ToolResult
 from ipyagent.tools.rehearsal import machine_facts
@@ -157,7 +157,7 @@ SUMMARIES = {
 def test_a_change_is_told_as_after_a_real_run(tmp_path: Path, code: str) -> None:
     report = rehearse(code, variables(), tmp_path)
     told = {each["name"]: each["summary"] for each in report["variables"]}
-    real = PlainNamespace(variables()).run(code).variables
+    real = Namespace(variables()).run(code).variables
     assert told == dict([SUMMARIES[code]]) == {each.name: each.summary for each in real}
 
 

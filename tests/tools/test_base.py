@@ -19,7 +19,7 @@ from ipyagent.errors import (
     InvalidArgumentsError,
     ToolNotFoundError,
 )
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.schema import Outcome, Preview, ToolStatus, TruncationConfig
 from ipyagent.tools.base import BaseTool, Tool, Toolbox, Where, find_tools, tool
 from ipyagent.tools.namespace_tools import namespace_tools
@@ -304,7 +304,7 @@ def test_what_replaces_a_sensitive_tool_is_asked_about_as_that_was() -> None:
 
 @pytest.mark.spec("A49", "P03")
 def test_a_function_that_says_it_is_built_in_is_asked_about_all_the_same() -> None:
-    built_in = namespace_tools(PlainNamespace({}))[-1]
+    built_in = namespace_tools(Namespace({}))[-1]
     posing = tool(name="run_python")(lambda code: "ran")
     posing.function.__module__ = built_in.function.__module__
     posing.function.__qualname__ = built_in.function.__qualname__

@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 
 from harness import YES, Lab, call
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.schema import ToolResult
 from ipyagent.tools.base import tool
 from ipyagent.tools.tracked_namespace import TrackedNamespace
 
 
 def run(code: str, **variables: object) -> ToolResult:
-    result = TrackedNamespace(PlainNamespace(dict(variables))).run(code)
+    result = TrackedNamespace(Namespace(dict(variables))).run(code)
     assert isinstance(result, ToolResult)
     return result
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from ipyagent.errors import InvalidArgumentsError
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.kernel.shell import CellNote
 from ipyagent.schema import (
     Preview,
@@ -32,7 +32,7 @@ def variables() -> dict[str, object]:
 
 @pytest.fixture
 def tools(variables: dict[str, object]) -> Toolbox:
-    return Toolbox(namespace_tools(PlainNamespace(variables)))
+    return Toolbox(namespace_tools(Namespace(variables)))
 
 
 def call(tools: Toolbox, tool_name: str, /, **arguments: object) -> ToolResult:
@@ -67,7 +67,7 @@ def test_variables_are_listed(tools: Toolbox):
     assert call(tools, "list_variables", pattern="df*").output == "- df_2: int = 1"
     nothing = call(tools, "list_variables", pattern="z*").output
     assert nothing == "There are no variables matching 'z*'."
-    empty = Toolbox(namespace_tools(PlainNamespace({})))
+    empty = Toolbox(namespace_tools(Namespace({})))
     assert call(empty, "list_variables").output == "There are no variables yet."
 
 
@@ -113,7 +113,7 @@ def test_missing_code_never_runs(tools: Toolbox):
 
 def test_looking_and_running_code_can_be_had_one_without_the_other():
     def names(**flags: bool) -> list[str]:
-        return [tool.name for tool in namespace_tools(PlainNamespace({}), **flags)]
+        return [tool.name for tool in namespace_tools(Namespace({}), **flags)]
 
     assert names(python=False) == ["list_variables", "inspect_variable"]
     assert names(variables=False) == ["run_python"]

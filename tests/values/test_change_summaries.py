@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 import scipy.sparse
 
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.schema import VariableChange
 from ipyagent.values.variables.checkpoint import TOO_MANY
 
@@ -21,7 +21,7 @@ PANDAS_3 = pd.__version__ >= "3"
 
 
 def changes_of(code: str, **variables: Any) -> dict[str, VariableChange]:
-    result = PlainNamespace({"pd": pd, "np": np, "pl": pl, **variables}).run(code)
+    result = Namespace({"pd": pd, "np": np, "pl": pl, **variables}).run(code)
     assert result.success, result.error
     return {each.name: each for each in result.variables}
 
@@ -156,8 +156,8 @@ def test_the_difference_is_told_in_a_line():
 
 def test_an_array_can_be_resized_by_its_owner():
     variables: dict[str, Any] = {}
-    PlainNamespace(variables).run("import numpy\nx = numpy.zeros(10)")
-    (change,) = PlainNamespace(variables).run("x.resize(12)").variables
+    Namespace(variables).run("import numpy\nx = numpy.zeros(10)")
+    (change,) = Namespace(variables).run("x.resize(12)").variables
     assert change.summary == "shape (10,) → (12,)"
 
 
@@ -232,7 +232,7 @@ def test_no_summary_tells_a_secret():
 def test_names_that_a_function_of_the_user_uses_are_looked_at():
     variables: dict[str, Any] = {"items": [1], "__name__": "__main__"}
     exec("def add():\n    items.append(2)\ndef go():\n    add()", variables)
-    changes = PlainNamespace(variables).run("go()").variables
+    changes = Namespace(variables).run("go()").variables
     assert [each.summary for each in changes] == ["1 → 2 items"]
 
 
@@ -317,7 +317,7 @@ frame.loc[0, "y"] = 2
 {assigned} = 3
 array[0] = Hostile()
 """
-    result = PlainNamespace(scope).run(code)
+    result = Namespace(scope).run(code)
     assert result.success, result.error
     assert {each.name: each.summary for each in result.variables} == {
         "items": "1 item changed",
@@ -369,7 +369,7 @@ class MyPolars(pl.DataFrame):
 def test_a_table_of_a_subclass_that_a_function_changes_is_named(
     value: Any, change: str, summary: str
 ) -> None:
-    namespace = PlainNamespace({"np": np, "x": value})
+    namespace = Namespace({"np": np, "x": value})
     namespace.run(f"def change():\n  {change}")
     assert "x" not in {each.name for each in namespace.run("x; change").variables}
     (changed,) = namespace.run("change()").variables

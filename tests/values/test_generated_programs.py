@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.values.variables.checkpoint import VariableUndo
 from ipyagent.values.variables.snapshot import Snapshot
 
@@ -87,7 +87,7 @@ LIBRARIES = {"pd": pd, "np": np, "pl": pl}
 
 def take_back(names: dict[str, Any], checkpoints: list[Any]) -> tuple[VariableUndo, Any]:
     """Take calls back as `%agent undo` does; return what was done, and how to take it back."""
-    space = PlainNamespace(names)
+    space = Namespace(names)
     before = Snapshot(space.variables(), " ".join(n for c in checkpoints for n in c.names))
     undo = VariableUndo(space)
     undo.take_back(*reversed(checkpoints))
@@ -112,7 +112,7 @@ def test_undo_restores_equality_and_redo_brings_it_back(calls: list[list[str]]):
     before = copied(names)
     checkpoints = []
     for statements in calls:
-        result = PlainNamespace(names).run("\n".join(statements))
+        result = Namespace(names).run("\n".join(statements))
         if result.undo is not None:
             checkpoints.append(result.undo)
     after = copied(names)
@@ -130,7 +130,7 @@ def test_what_the_user_does_meanwhile_stays():
     for _ in range(20):
         names = variables() | LIBRARIES
         statements = chance.sample(STATEMENTS[:-1], 3)
-        result = PlainNamespace(names).run("\n".join(statements))
+        result = Namespace(names).run("\n".join(statements))
         names["n"], names["mine"] = "the user's", [1]
         if result.undo is not None:
             take_back(names, [result.undo])

@@ -14,7 +14,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.schema import ToolResult
 from ipyagent.values.variables.checkpoint import Allowance, Capture, VariableUndo
 from ipyagent.values.variables.tables import TablePart
@@ -27,7 +27,7 @@ class Changed(VariableUndo):
         self, code: str, written: dict[str, set[str]] | None = None, **variables: Any
     ) -> None:
         self.names = {"np": np, "pl": pl, **variables}
-        namespace = PlainNamespace(self.names)
+        namespace = Namespace(self.names)
         namespace.written.update(written or {})
         super().__init__(namespace)
         result = namespace.run(code)
@@ -322,7 +322,7 @@ def test_calls_that_change_one_table_beside_its_cells_go_back_together():
     df = make()
     changed = Changed("x['b'] = 1; x.attrs['k'] = [1]", x=df)
     code = "x.flags.allows_duplicate_labels = False; x.index.freq = None; x.attrs['k'].append(2)"
-    newer = PlainNamespace(changed.names).run(code).undo
+    newer = Namespace(changed.names).run(code).undo
     changed.take_back(newer, changed.checkpoint)
     assert (changed.skipped, changed.notes, df.attrs) == ({}, {}, {})
     pd.testing.assert_frame_equal(df, make())

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from growth import CONSTANT, growth
-from ipyagent.kernel.namespace import PlainNamespace, WatchedNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.redaction import HIDDEN, Redactor
 from ipyagent.values import describe
 from ipyagent.values.describe import MOST_SECRETS, secret_strings
@@ -120,7 +120,7 @@ def test_a_large_table_is_searched_only_at_its_ends() -> None:
 @pytest.mark.spec("H15")
 def test_secrets_in_a_result_are_learned_before_it_is_read() -> None:
     redactor = Redactor()
-    namespace = WatchedNamespace(PlainNamespace({}), redactor.learn)
+    namespace = Namespace({}).watched_by(redactor)
     result = namespace.run(f"conf = {{'password': {SECRET[::-1]!r}[::-1]}}; print(conf)")
     assert SECRET in result.output
     assert redactor.text(f"It is {SECRET}.") == f"It is {HIDDEN}."

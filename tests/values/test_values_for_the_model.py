@@ -7,7 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from ipyagent.kernel.namespace import PlainNamespace, brief_line, digest
+from ipyagent.kernel.namespace import Namespace, brief_line, digest
 from ipyagent.values.describe import FULL_ROWS, compact_value
 
 LONG = {f"a_long_column_{number}": [1, 2] for number in range(6)}
@@ -92,7 +92,7 @@ def test_a_long_container_is_summarised() -> None:
 
 def test_the_user_still_sees_what_the_library_prints() -> None:
     table = pd.DataFrame({"x": [1, 2]})
-    result = PlainNamespace({"df": table}).run("df")
+    result = Namespace({"df": table}).run("df")
     assert result.output == repr(table)
     assert result.for_model == "DataFrame, 2 rows × 1 columns (x: int64)\nx\n1\n2"
     assert result.to_content("1").content[0] == result.content[0]

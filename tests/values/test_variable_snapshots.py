@@ -12,7 +12,7 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from growth import LINEAR, growth
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.values.variables import checkpoint, snapshot
 from ipyagent.values.variables.reach import FUNCTIONS, reachable_names
 from ipyagent.values.variables.snapshot import MOST
@@ -33,7 +33,7 @@ class Hostile:
 
 
 def changes_of(code: str, **variables: Any) -> list[tuple[str, str, str]]:
-    result = PlainNamespace(variables).run(code)
+    result = Namespace(variables).run(code)
     return [(each.name, each.change, each.type) for each in result.variables]
 
 
@@ -117,13 +117,13 @@ class Connection:
 def test_an_object_that_closes_itself_does_so_when_code_deletes_it():
     code = "del c\nis_closed = not Connection.is_open"
     variables: dict[str, Any] = {"c": Connection(), "Connection": Connection}
-    PlainNamespace(variables).run(code)
+    Namespace(variables).run(code)
     assert variables["is_closed"]
 
 
 def test_the_number_of_reported_changes_is_limited_and_all_are_taken_back():
     variables: dict[str, Any] = {"n": 1}
-    space = PlainNamespace(variables)
+    space = Namespace(variables)
     result = space.run(f"for i in range({MOST * 3}): globals()[f'v{{i}}'] = i")
     assert len(result.variables) == MOST
     assert result.undo is not None
@@ -140,7 +140,7 @@ def test_no_value_is_reported(secret: str):
 @pytest.mark.slow
 def test_a_large_namespace_costs_little():
     def run(size: int) -> None:
-        PlainNamespace({f"v{i}": object() for i in range(size)}).run("v1")
+        Namespace({f"v{i}": object() for i in range(size)}).run("v1")
 
     assert growth(run, 10_000) < LINEAR
 
@@ -209,7 +209,7 @@ for _ in range(1_000):
 globals()[name] = new
 same = id(new) == old
 """
-    result = PlainNamespace(variables).run(code)
+    result = Namespace(variables).run(code)
     assert variables["same"], "Python reuses an address that it has just freed"
     assert ("thing", "changed") in [(each.name, each.change) for each in result.variables]
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness import Lab, new_session
 from ipyagent.config import Config, Layer, resolve_config
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.services.mcp import NamedServers, ServerSources
 from ipyagent.tools.base import Toolbox, tool
 from ipyagent.tools.workspace import Workspace
@@ -182,7 +182,7 @@ def test_what_an_earlier_run_previewed_does_not_bind_a_later_one(tmp_path: Path)
 
 def test_settings_are_beside_the_notebook_and_else_in_the_workspace(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    workspace, namespace = Workspace(tmp_path / "data"), PlainNamespace({})
+    workspace, namespace = Workspace(tmp_path / "data"), Namespace({})
     for home in (tmp_path, None):
         services = Environment(workspace, namespace, home).services_for_run(Config())
         assert (services.folder, services.home) == (workspace.root, home or workspace.root)

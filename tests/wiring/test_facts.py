@@ -11,7 +11,7 @@ import pytest
 
 from harness import YES, Lab
 from ipyagent.explorer import ExplorerClient
-from ipyagent.kernel.namespace import PlainNamespace
+from ipyagent.kernel.namespace import Namespace
 from ipyagent.schema.tables import ColumnFacts, TableFacts
 from ipyagent.tools.workspace import Workspace
 from ipyagent.wiring.environment import Environment, list_table_facts
@@ -30,7 +30,7 @@ KINDS = [
 
 
 def environment(root: Path, **variables: object) -> Environment:
-    return Environment(Workspace(root), PlainNamespace(variables))
+    return Environment(Workspace(root), Namespace(variables))
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

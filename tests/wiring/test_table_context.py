@@ -141,12 +141,12 @@ def test_no_table_library_is_imported_for_it(tmp_path: Path) -> None:
     code = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from ipyagent.kernel.namespace import PlainNamespace\n"
+        "from ipyagent.kernel.namespace import Namespace\n"
         "from ipyagent.tools.workspace import Workspace\n"
         "from ipyagent.tools import tables\n"
         "from ipyagent.wiring import Environment\n"
         "tables.PROMPT_SECONDS = 60\n"
-        "here = Environment(Workspace(Path(sys.argv[1])), PlainNamespace({}))\n"
+        "here = Environment(Workspace(Path(sys.argv[1])), Namespace({}))\n"
         "print('CSV file, 1 rows' in here.prompt_context('Describe a.csv')[0].write())\n"
         "print({'pandas', 'polars', 'pyarrow', 'duckdb', 'openpyxl'} & set(sys.modules))\n"
     )

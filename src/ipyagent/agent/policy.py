@@ -141,13 +141,7 @@ class FolderPermissions:
         found = self._cached_grants[0].get(tool.name)
         if found is None or found.tool != tool_identity(tool):
             return None
-        grant = found.grant
-        # Permissions from before static analysis covered everything that code may do.
-        return grant if (grant.kinds is None) == (tool.effects is None) else None
-
-    def allows(self, tool: Tool) -> bool:
-        """Return whether the user allowed calls of this tool here."""
-        return self.grant_for(tool) is not None
+        return found.grant
 
     def grant(self, tool: Tool, effects: Effects | None = None) -> None:
         """Allow a tool from now on; raises ConfigError if that cannot be saved."""
@@ -157,12 +151,9 @@ class FolderPermissions:
         permission = _Permission(tool=tool_identity(tool), touches=touches, subject=grant.subject)
         self._store({tool.name: permission})
 
-    def revoke(self, name: str | None = None) -> list[str]:
-        """Revoke the permission of one tool, or of all; return the names of those revoked."""
-        revoked = [each for each in self.tool_names() if name in (None, each)]
-        if revoked:
-            self._store(dict.fromkeys(revoked))
-        return revoked
+    def revoke(self, name: str) -> None:
+        """Revoke the permission of one tool."""
+        self._store({name: None})
 
     def tool_names(self) -> list[str]:
         """Return the names of the allowed tools."""
@@ -204,9 +195,7 @@ def _read_permissions(stored: JsonDict) -> dict[str, _Permission]:
     found = {}
     for name, each in stored.items():
         with suppress(ValidationError):
-            found[name] = _Permission.model_validate(
-                {"tool": each} if isinstance(each, str) else each
-            )
+            found[name] = _Permission.model_validate(each)
     return found
 
 

@@ -9,13 +9,16 @@ import os
 import platform
 import stat
 import types
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Self
+
+from typing_extensions import override
 
 from ipyagent.json_types import JsonDict, JsonMapping
 from ipyagent.kernel import capture
@@ -31,6 +34,7 @@ from ipyagent.values.describe.safe_inspect import ancestors, one_line
 from ipyagent.values.variables.reach import Adoption, OwnVariables
 
 if TYPE_CHECKING:
+    from ipyagent.redaction import Redactor
     from ipyagent.values.variables.snapshot import Snapshot
 
 
@@ -41,26 +45,47 @@ _SHORT = 50  # characters of a list of columns that may be repeated
 _BRIEF = 250  # characters of a brief line
 
 
-class Namespace(Protocol):
-    """Variables, and running code among them."""
+class Namespace:
+    """A dictionary of variables, such as a script's `globals()`, and running code among them."""
 
-    undo_memory: int | None
+    undo_memory: int | None = None
     """Bytes that may be kept to take changes back; None: as there is memory."""
-    written: dict[str, Collection[str]]
-    """The variables that code was seen to write past pandas when it was rehearsed, by the code."""
-    own: OwnVariables
+    redactor: Redactor | None = None
+    """Learns the secret strings among the variables each time code has run; None: nobody does."""
+
+    def __init__(self, variables: Variables) -> None:
+        self._variables = variables
+        self.written: dict[str, Collection[str]] = {}
+        """The variables that code was seen to write past pandas when it was rehearsed, by the code.
+        """
+        self.own = OwnVariables()
+
+    def watched_by(self, redactor: Redactor) -> Self:
+        """Return the same variables, of which a redactor learns the secrets."""
+        same = copy(self)
+        same.redactor = redactor
+        return same
 
     def variables(self) -> Mapping[str, object]:
         """Return the user's variables by name, in the order of their definition."""
+        return {
+            name: value
+            for name, value in self.bindings().items()
+            if type(name) is str and name[:1] != "_"
+        }
+
+    def bindings(self) -> Variables:
+        """Return the dictionary in which code finds and binds names, private ones among them."""
+        return self._variables
 
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult | Awaitable[ToolResult]:
         """Run `code`; awaitable if the code awaits and this thread has a running loop.
 
         `outputs` collects the output in another form too.
         """
-
-    def bindings(self) -> Variables:
-        """Return the dictionary in which code finds and binds names, private ones among them."""
+        before = take_snapshot(self, code)
+        ran = capture.run_plain(self.bindings(), code, self._watch(outputs))
+        return self._complete(before, ran)
 
     def take_over(self, result: ToolResult, adoption: Adoption) -> ToolResult:
         """Bind and delete variables; return the result of the code that did, with these changes."""
@@ -69,16 +94,40 @@ class Namespace(Protocol):
         for name in adoption.gone:
             self.bindings().pop(name, None)
         self.own.add(adoption)
-        return before.annotate(result, self.variables())
+        return self._complete(before, result)
 
     def show_page(self, bundle: PageBundle) -> None:
-        """Show the page a bundle beside the card, if there is a page."""
+        """Show the page a bundle beside the card, without secrets; a script has no page."""
 
     def runs_as_written(self, code: str) -> bool:
         """Return whether what runs for `code` is what Python reads in it, from any thread."""
+        return True
 
     def as_python(self, code: str) -> str:
         """Return the Python that runs for `code`, from any thread."""
+        return code
+
+    def _watch(self, outputs: Outputs | None) -> Outputs:
+        """Return the outputs, which will hide the secrets that are known by then."""
+        outputs = Outputs() if outputs is None else outputs
+        outputs.clean = self._learn_and_clean
+        return outputs
+
+    def _complete(self, before: Snapshot, result: ToolResult) -> ToolResult:
+        """Return the result with the changes, its secrets learned before anybody reads it."""
+        result = before.annotate(result, self.variables())
+        if self.redactor is not None:
+            unnamed = {f" {number}": table for number, table in enumerate(result.frames)}
+            known = {**self.variables(), "": result.value, **unnamed}
+            self.redactor.learn(secret_strings(known))
+        return result
+
+    def _learn_and_clean(self, data: JsonDict) -> JsonDict:
+        if self.redactor is None:
+            return data
+        self.redactor.learn(secret_strings(self.variables()))
+        clean: JsonDict = self.redactor.data(data)
+        return clean
 
 
 def take_snapshot(
@@ -96,39 +145,40 @@ class ShellNamespace(Namespace):
     """The namespace of an IPython shell: cell syntax, magics and rich output work."""
 
     def __init__(self, shell: Shell) -> None:
+        super().__init__(shell.user_ns)
         self.shell = shell
-        self.undo_memory: int | None = None
-        self.written: dict[str, Collection[str]] = {}
-        self.own = OwnVariables()
 
+    @override
     def variables(self) -> Mapping[str, object]:
         """Return the user's variables, without those of IPython that were never changed."""
         hidden = self.shell.user_ns_hidden
-        return {
-            name: value
-            for name, value in self.shell.user_ns.items()
-            if type(name) is str and name[:1] != "_" and hidden.get(name, self) is not value
-        }
+        shown = super().variables().items()
+        return {name: value for name, value in shown if hidden.get(name, self) is not value}
 
+    @override
+    def bindings(self) -> Variables:
+        """Return the shell's dictionary, which it may replace."""
+        return self.shell.user_ns
+
+    @override
     def run(self, code: str, outputs: Outputs | None = None) -> ToolResult | Awaitable[ToolResult]:
         """Run `code` as a cell that leaves no trace in history, `_` or `Out`."""
         if capture.loop_is_running() and capture.needs_await(self.shell, code):
             return self._run_async(code, outputs)
         before = take_snapshot(self, code)
-        return before.annotate(capture.run(self.shell, code, outputs), self.variables())
+        return self._complete(before, capture.run(self.shell, code, self._watch(outputs)))
 
-    def bindings(self) -> Variables:
-        """Return the shell's dictionary."""
-        return self.shell.user_ns
-
+    @override
     def show_page(self, bundle: PageBundle) -> None:
         """Publish a bundle as an output of the cell."""
-        self.shell.display_pub.publish(bundle.data, bundle.metadata)
+        self.shell.display_pub.publish(self._learn_and_clean(bundle.data), bundle.metadata)
 
+    @override
     def runs_as_written(self, code: str) -> bool:
         """Return whether neither magics nor transformers make other code of it."""
         return capture.runs_as_written(self.shell, code)
 
+    @override
     def as_python(self, code: str) -> str:
         """Return the code with calls in the place of magics; as it is if it is no cell."""
         with suppress(Exception):  # a transformer of the user's may raise anything
@@ -137,106 +187,8 @@ class ShellNamespace(Namespace):
 
     async def _run_async(self, code: str, outputs: Outputs | None) -> ToolResult:
         before = take_snapshot(self, code)
-        return before.annotate(await capture.run_async(self.shell, code, outputs), self.variables())
-
-
-class PlainNamespace(Namespace):
-    """A dictionary of variables, such as a script's `globals()`."""
-
-    def __init__(self, variables: Variables) -> None:
-        self._variables = variables
-        self.undo_memory: int | None = None
-        self.written: dict[str, Collection[str]] = {}
-        self.own = OwnVariables()
-
-    def variables(self) -> Mapping[str, object]:
-        """Return the dictionary's public names."""
-        return {
-            name: value
-            for name, value in self._variables.items()
-            if type(name) is str and name[:1] != "_"
-        }
-
-    def run(self, code: str, outputs: Outputs | None = None) -> ToolResult:
-        """Run `code` as Python."""
-        before = take_snapshot(self, code)
-        return before.annotate(capture.run_plain(self._variables, code, outputs), self.variables())
-
-    def bindings(self) -> Variables:
-        """Return the dictionary itself."""
-        return self._variables
-
-    def show_page(self, bundle: PageBundle) -> None:
-        """Show nothing: a script has no page."""
-
-    def runs_as_written(self, code: str) -> bool:
-        """Return true: no shell rewrites it."""
-        return True
-
-    def as_python(self, code: str) -> str:
-        """Return the code itself."""
-        return code
-
-
-class WatchedNamespace:
-    """A namespace that passes secret strings to `learn` each time code has run.
-
-    `clean` hides the known ones in what code shows beside the card.
-    """
-
-    def __init__(
-        self,
-        namespace: Namespace,
-        learn: Callable[[Iterable[str]], None],
-        clean: Callable[[JsonDict], JsonDict] = lambda data: data,
-    ) -> None:
-        self._namespace, self._learn, self._clean = namespace, learn, clean
-        self.undo_memory, self.written = namespace.undo_memory, namespace.written
-        self.own = namespace.own
-
-    def variables(self) -> Mapping[str, object]:
-        """The user's variables."""
-        return self._namespace.variables()
-
-    def run(self, code: str, outputs: Outputs | None = None) -> ToolResult | Awaitable[ToolResult]:
-        """Run `code`, then look for secrets before anybody reads the result."""
-        outputs = Outputs() if outputs is None else outputs
-        outputs.clean = self._learn_and_clean
-        result = self._namespace.run(code, outputs)
-        return self._look_at(result) if isinstance(result, ToolResult) else self._await(result)
-
-    def bindings(self) -> Variables:
-        """Return the dictionary in which code binds names."""
-        return self._namespace.bindings()
-
-    def take_over(self, result: ToolResult, adoption: Adoption) -> ToolResult:
-        """Bind variables, and look for secrets before anybody reads the result."""
-        return self._look_at(self._namespace.take_over(result, adoption))
-
-    def show_page(self, bundle: PageBundle) -> None:
-        """Show a bundle without secrets."""
-        self._namespace.show_page(replace(bundle, data=self._learn_and_clean(bundle.data)))
-
-    def runs_as_written(self, code: str) -> bool:
-        """Return whether what runs is what Python reads in `code`."""
-        return self._namespace.runs_as_written(code)
-
-    def as_python(self, code: str) -> str:
-        """Return the Python that runs for `code`."""
-        return self._namespace.as_python(code)
-
-    async def _await(self, result: Awaitable[ToolResult]) -> ToolResult:
-        return self._look_at(await result)
-
-    def _learn_and_clean(self, data: JsonDict) -> JsonDict:
-        self._learn(secret_strings(self._namespace.variables()))
-        return self._clean(data)
-
-    def _look_at(self, result: ToolResult) -> ToolResult:
-        unnamed = {f" {number}": table for number, table in enumerate(result.frames)}
-        known = {**self._namespace.variables(), "": result.value, **unnamed}
-        self._learn(secret_strings(known))
-        return result
+        ran = await capture.run_async(self.shell, code, self._watch(outputs))
+        return self._complete(before, ran)
 
 
 _TABLE, _DATA, _CODE, _MODULE = range(4)

@@ -187,18 +187,13 @@ def _profiles(book: Notebook, typed: str, sign: str = "") -> Iterator[SimpleComp
 
 
 def _sessions(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:
-    """Yield recorded sessions, older ones of a name by id; this creates no record."""
+    """Yield recorded sessions; this creates no record."""
     if not has_journal(book.environment.workspace, book.settings.config.store.url):
         return
-    newest: set[str] = set()
     for each in book.sessions.all.journal.sessions():
-        since = f"{each.started_at.astimezone():%Y-%m-%d %H:%M}"
-        name, description = (each.id, f"session {each.name}, {since}")
-        if each.name not in newest:
-            name, description = (each.name, f"session, {since}")
-        newest.add(each.name)
-        if _begins(name, typed):
-            yield _describe_name(name, description)
+        if _begins(each.name, typed):
+            since = f"{each.started_at.astimezone():%Y-%m-%d %H:%M}"
+            yield _describe_name(each.name, f"session, {since}")
 
 
 def _runs(book: Notebook, typed: str) -> Iterator[SimpleCompletion]:

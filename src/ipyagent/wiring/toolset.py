@@ -16,7 +16,7 @@ from ipyagent.config import Config, Rule
 from ipyagent.config.rules import BUILT_IN_TOOLS, fold_text, keeps_back
 from ipyagent.errors import ConfigError
 from ipyagent.json_types import JsonDict
-from ipyagent.kernel.namespace import Namespace, ShellNamespace, WatchedNamespace
+from ipyagent.kernel.namespace import Namespace, ShellNamespace
 from ipyagent.kernel.pages import OpenNotebooks, current
 from ipyagent.kernel.shell import CellNote
 from ipyagent.kernel.threads import Post
@@ -154,9 +154,9 @@ class _BuiltInTools:
         notebooks: OpenNotebooks,
     ) -> None:
         self.inputs = inputs
-        self.namespace: Namespace = toolset.namespace
+        self.namespace = toolset.namespace
         if redactor is not None:
-            self.namespace = WatchedNamespace(toolset.namespace, redactor.learn, redactor.data)
+            self.namespace = self.namespace.watched_by(redactor)
         self._previews = Previews()
         self._scripts: ScriptRunner | None = None
         self._clean = redactor.text if redactor else str

@@ -12,8 +12,8 @@ neither loses anything.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set as AbstractSet
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Set as AbstractSet
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -33,8 +33,6 @@ from ipyagent.errors import SessionError
 from ipyagent.schema import Node, PlanProposed, Run, RunStarted, SessionState
 from ipyagent.store.journal import Journal
 from ipyagent.store.runs import plan_name
-
-_MAX_NAMESAKES = 5
 
 NO_METADATA: Mapping[str, JsonValue] = MappingProxyType({})
 
@@ -86,24 +84,7 @@ class Sessions:
         if record is None:
             known = ", ".join(sorted({each.name for each in self.journal.sessions()})) or "none yet"
             raise SessionError(f"no session is called {reference!r}; there are: {known}")
-        opened = self._open_record(record, record.name)
-        if reference == record.id or reference != record.name:
-            return opened
-        return replace(opened, notices=(*opened.notices, *self._namesake_notices(record)))
-
-    def _namesake_notices(self, record: schema.Session) -> Iterator[str]:
-        """Yield notices about several sessions with the same name, as older versions made."""
-        others = [
-            each
-            for each in self.journal.sessions()
-            if each.name == record.name and each.id != record.id
-        ]
-        if others:
-            ids = ", ".join(f"`{each.id[:8]}`" for each in others[:_MAX_NAMESAKES])
-            yield (
-                f"This is the newest of {len(others) + 1} sessions that are called "
-                f"{record.name!r}; `%agent session resume ID` continues another one: {ids}."
-            )
+        return self._open_record(record, record.name)
 
     def _open_record(self, record: schema.Session, name: str) -> OpenedSession:
         """Open the session, or a branch called `name` plus a number if another kernel has it."""
