@@ -79,6 +79,7 @@ def test_each_source_of_settings_overrides_lower_ones(
     ("line", "said"),
     [
         ("llm.modle=x", "llm.modle is not a setting; did you mean llm.model?"),
+        ("llm.modle", "llm.modle is not a setting; did you mean llm.model?"),
         ("agent.max_steps=many", "agent.max_steps"),
         ("llm.mode=proxy", "llm.api_base"),
     ],

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import pytest
 
 from harness import Lab, call
 from ipyagent.config import LLMConfig
+from ipyagent.llm import modelmap
 from ipyagent.llm.client import ModelSize, Sized
 from ipyagent.llm.modelmap import ask_ollama, size_in_name
 from ipyagent.llm.scripted import Scripted
@@ -16,6 +18,7 @@ from ipyagent.llm.service_client import ServiceClient
 from ipyagent.schema import TruncationConfig
 from ipyagent.tools.base import tool
 from ipyagent.wiring.toolset import SHORT_RESULT, SMALL
+from patience import PATIENCE
 from servers.model_server import ModelServer, Reply
 
 SHOWN = {
@@ -94,6 +97,16 @@ def test_a_server_that_is_away_leaves_the_name_to_decide() -> None:
     config = LLMConfig(api_base="http://127.0.0.1:1")
     client = ServiceClient("ollama/away:4b", config, environ={}, start={})
     assert client.size().parameters == 4
+
+
+def test_an_answer_may_take_longer_than_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(modelmap, "ANSWER_SECONDS", PATIENCE)
+    ready = threading.Event()
+    reply = Reply((json.dumps(SHOWN).encode(),)).pause(ready)
+    timer = threading.Timer(2 * modelmap.CONNECT_SECONDS, ready.set)
+    with ModelServer([reply]) as server:
+        timer.start()
+        assert ask_ollama(server.url, "qwen3") == ModelSize(8.2, 40_960)
 
 
 def test_a_small_model_gets_few_tools_and_short_results_and_the_card_says_so(lab: Lab) -> None:

@@ -70,6 +70,13 @@ def test_a_token_is_hidden_wherever_it_stands(kind: str) -> None:
 
 
 @pytest.mark.spec("A54", "H15")
+@pytest.mark.parametrize("kind", TOKENS)
+def test_a_token_is_hidden_that_begins_where_a_known_value_ends(kind: str) -> None:
+    value = "quietly42morning"
+    assert Redactor([value]).text(f"a {value}{TOKENS[kind]} b") == f"a {HIDDEN} b"
+
+
+@pytest.mark.spec("A54", "H15")
 @pytest.mark.parametrize("kind", PLACED)
 def test_of_what_its_place_gives_away_only_the_secret_is_hidden(kind: str) -> None:
     text, secret = PLACED[kind]

@@ -69,6 +69,23 @@ def test_an_object_that_holds_more_than_its_attributes_is_not_said_to_go_back():
     assert "cannot be taken back" in changed.notes.get("x", "it went unnoticed")
 
 
+@pytest.mark.parametrize(
+    ("cls", "code"),
+    [
+        (pd.DataFrame, "x.loc[0, 'a'] = 5"),
+        (pd.DataFrame, "x['b'] = 5"),
+        (pd.Series, "x.iloc[0] = 5"),
+        (pl.DataFrame, "x.insert_column(0, pl.Series('b', [5]))"),
+        (pl.Series, "x.append(pl.Series([5]))"),
+    ],
+)
+def test_a_table_of_the_users_class_is_not_said_to_go_back(cls: Any, code: str):
+    own = type("Sales", (cls,), {"__module__": "__main__"})
+    value = own({"a": [1]} if cls in (pd.DataFrame, pl.DataFrame) else [1])
+    (change,) = PlainNamespace({"pl": pl, "x": value}).run(code).variables
+    assert change.kept == "changes inside a Sales cannot be taken back"
+
+
 OBJECTS: list[tuple[Callable[[], Any], str]] = [
     (Own, "x.items.append(2)"),
     (Own, "x.more = 1; del x.items"),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import weakref
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy.sparse import csr_matrix
 
@@ -159,6 +161,47 @@ def test_names_that_code_does_not_reach_are_not_looked_at(monkeypatch: pytest.Mo
     assert changes_of("v8 = v7", **known) == [("v8", "changed", "int")]
 
 
+REACHING = """
+class Box:
+    def put(self): items.append(1)
+    @staticmethod
+    def free(): items.append(1)
+    @classmethod
+    def make(cls): items.append(1)
+    @property
+    def size(self): return items.append(1)
+class Small(Box): pass
+def put(): items.append(1)
+def in_cell():
+    inner = put
+    return lambda: inner()
+"""
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [
+        *("Box", "Box()", "Small", "Small()", "Box().put", "Box.make", "[Box][0]", "put"),
+        *("in_cell()", "partial(put)", "partial(partial(print, put))", "(0, (put,))"),
+    ],
+)
+def test_what_a_caller_may_change_is_reached_through_all_that_leads_to_it(caller: str):
+    scope: dict[str, Any] = {"items": [1], "partial": partial, "__name__": "__main__"}
+    exec(REACHING, scope)
+    scope["caller"] = eval(caller, scope)
+    assert "items" in reachable_names("caller", scope)
+
+
+@pytest.mark.parametrize("kind", ["put", "free", "make", "size"])
+def test_each_kind_of_method_is_followed_from_its_class_and_from_its_objects(kind: str):
+    scope: dict[str, Any] = {"items": [1], "__name__": "__main__"}
+    exec(REACHING, scope)
+    for other in {"put", "free", "make", "size"} - {kind}:
+        delattr(scope["Box"], other)
+    for caller in (scope["Box"], scope["Small"]()):
+        assert "items" in reachable_names("caller", scope | {"caller": caller})
+
+
 def test_only_the_first_functions_of_a_long_tuple_are_followed():
     """A million numbers in one took half a minute."""
     scope: dict[str, Any] = {"items": [1], "__name__": "__main__"}
@@ -189,6 +232,13 @@ def test_no_zone_of_the_user_is_asked(cls: Any):
     assert Moon.asked == []
     in_utc = noon.replace(tzinfo=datetime.UTC)
     assert changes_of("known[noon] = 2", known={in_utc: 1}, noon=in_utc)
+
+
+@pytest.mark.parametrize("cls", [pd.DataFrame, pd.Series, pl.DataFrame, pl.Series])
+def test_a_broken_object_in_the_place_of_a_table_is_a_change(cls: Any):
+    broken = object.__new__(cls)
+    told = ("x", "changed", type(broken).__name__)
+    assert changes_of("x = broken", x=cls([1]), broken=broken) == [told]
 
 
 def test_a_new_object_at_an_old_address_is_a_change():

@@ -207,6 +207,7 @@ async def test_calls_in_pieces_are_put_together(name: str, request_: ModelReques
     calls = said.message().tool_calls
     assert [(call.name, call.arguments) for call in calls] == expected
     assert [call.parse_error for call in calls] == [None] * len(expected)
+    assert said.message().tool_calls == calls
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from signed_replies import worded_answer
 from ipyagent.config import LLMConfig
 from ipyagent.errors import ModelRefusedError
 from ipyagent.llm.client import ModelRequest
-from ipyagent.llm.direct import EncodedHistory, Format, Target
+from ipyagent.llm.direct import Demand, EncodedHistory, Format, Target
 from ipyagent.llm.direct.chat import ChatFormat
 from ipyagent.llm.direct.messages import MessagesFormat
 from ipyagent.llm.direct.responses import ResponsesFormat
@@ -236,6 +236,16 @@ def test_gemini_gets_its_signature_back_whatever_it_is_called(
         (said,) = body_of(ChatFormat(target(provider, maker=maker)), request)["messages"]
         sent = said["tool_calls"][0].get("extra_content")
         assert sent == ({"google": {"thought_signature": "SIG"}} if maker == SAID.maker else None)
+
+
+def test_wherever_words_follow_results_an_answer_comes_between_if_that_is_demanded() -> None:
+    said = Message(role=Role.ASSISTANT, content=(CALL,))
+    words = Message.of(Role.USER, "And now?")
+    for times in range(6):
+        request = ModelRequest((words, *[said, RESULT, words] * times))
+        form = ChatFormat(target("mistral", demands=frozenset({Demand.ANSWERED_RESULTS})))
+        roles = [each["role"] for each in body_of(form, request)["messages"]]
+        assert roles == ["user", *["assistant", "tool", "assistant", "user"] * times]
 
 
 def test_ids_of_others_are_made_acceptable_to_anthropic() -> None:
