@@ -82,7 +82,7 @@ def test_an_object_that_holds_more_than_its_attributes_is_not_said_to_go_back():
 def test_a_table_of_the_users_class_is_not_said_to_go_back(cls: Any, code: str):
     own = type("Sales", (cls,), {"__module__": "__main__"})
     value = own({"a": [1]} if cls in (pd.DataFrame, pl.DataFrame) else [1])
-    (change,) = PlainNamespace({"pl": pl, "x": value}).run(code).variables
+    (change,) = Namespace({"pl": pl, "x": value}).run(code).variables
     assert change.kept == "changes inside a Sales cannot be taken back"
 
 
