@@ -10,15 +10,16 @@ Parts that the two share: policy and permissions, approvals, the client, the nam
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from ipyagent import schema
 from ipyagent.agent.answers import find_invented
 from ipyagent.agent.approvals import Approval
 from ipyagent.agent.budgets import share
+from ipyagent.agent.loop import AgentLoop
 from ipyagent.agent.policy import Arguments, CallPolicy, Effect, Verdict
 from ipyagent.agent.recordings import Recording
 from ipyagent.agent.session.conversation import InitialGraph
@@ -26,6 +27,7 @@ from ipyagent.agent.session.session import Session
 from ipyagent.agent.session.sessions import Sessions
 from ipyagent.config import AgentConfig
 from ipyagent.errors import AgentError, SessionError
+from ipyagent.kernel.drivers import Cell
 from ipyagent.kernel.outputs import offer_output
 from ipyagent.llm.client import NoClient
 from ipyagent.plaintext import ellipsize, flatten
@@ -33,10 +35,8 @@ from ipyagent.store.journal import list_effects
 from ipyagent.store.sessions import CHILD
 from ipyagent.tools.base import Tool, Toolbox, tool
 from ipyagent.tools.static_analysis import Effects
+from ipyagent.ui.views import View
 from ipyagent.wiring.run_request import RunRequest
-
-if TYPE_CHECKING:
-    from ipyagent.wiring.run_task import RunFunction, RunTask
 
 NAME = "delegate"
 MOST_DEPTH = 2
@@ -70,11 +70,33 @@ def delegate_tool(carry_out: Delegate) -> Tool:
     return delegate
 
 
+Begun = Callable[[], Coroutine[object, object, schema.Run]]
+"""A run that is ready to be driven."""
+
+
+class Parent(Protocol):
+    """The run that delegates."""
+
+    session: Session
+    request: RunRequest
+    toolbox: Toolbox
+    cell: Cell
+    loop: AgentLoop
+    view: View
+    recording: Recording | None
+    depth: int
+    tasks: list[str]
+    """The tasks that were delegated from the top, by whichever run."""
+
+    def begin_child(self, request: RunRequest, session: Session, view: View) -> Begun:
+        """Return the run of a task; on the main thread."""
+
+
 @dataclass
 class Delegation:
     """The tasks that one run delegates."""
 
-    parent: RunTask
+    parent: Parent
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while a question of a child waits for a line that is typed."""
     _repeated: set[str] = field(default_factory=set)
@@ -111,7 +133,7 @@ class Delegation:
         tools: list[str] | None,
         limits: AgentConfig,
         progress: Progress,
-    ) -> RunFunction:
+    ) -> Begun:
         """Return the child's run; on the main thread."""
         parent = self.parent
         allowed = parent.request.config.agent.allowed_tools
@@ -151,7 +173,7 @@ class Delegation:
 class Progress:
     """The view of a child: its newest line is its parent's, and its questions are asked there."""
 
-    parent: RunTask
+    parent: Parent
     task: str
     turn: asyncio.Lock
     text: str = ""

@@ -92,7 +92,6 @@ class RunTask:
         self.parent = parent
         self.depth: int = parent.depth + 1 if parent else 0
         self.tasks: list[str] = parent.tasks if parent else []
-        """The tasks that were delegated from the top, by whichever run."""
         self.asked: Asked | None = None
         self.recording: Recording | None = None
         config, workspace = request.config, environment.workspace

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
 from ipyagent.agent.session.session import Session
@@ -23,11 +23,11 @@ from ipyagent.schema.runs import UndoReport
 from ipyagent.store.journal import Journal
 from ipyagent.tools.file_change import Checkpoints
 from ipyagent.tools.notebook_file import CellChange
+from ipyagent.tools.workspace import Workspace
 from ipyagent.values.describe.safe_inspect import one_line
 
 if TYPE_CHECKING:
     from ipyagent.values.variables.checkpoint import VariableCheckpoint
-    from ipyagent.wiring.environment import Environment
 
 MOST = 500
 """Calls that are remembered."""
@@ -201,11 +201,29 @@ OLDER = "nothing of {} can be taken back; `%agent undo {}` takes back an older r
 FORGOTTEN = "what variables held before {} is no longer kept: it took too much memory"
 
 
+class UndoPlace(Protocol):
+    """The environment in which the calls were made."""
+
+    workspace: Workspace
+    namespace: Namespace
+    remarks: list[str]
+
+    @property
+    def undo(self) -> UndoHistory:
+        """The calls that can be taken back."""
+
+    def check_cell(self, change: CellChange) -> None:
+        """Raise AgentError if a change of a cell cannot be taken back."""
+
+    def revert_cell(self, change: CellChange) -> CellChange:
+        """Take back a change of a cell; return the change that this was. Raises AgentError."""
+
+
 @dataclass
 class Undo:
     """The undo of a run, of a call of it, or of an earlier undo. `title` names it."""
 
-    environment: Environment
+    environment: UndoPlace
     title: str
     subject: str
     """The same in words for the model; "" if it knows nothing of them."""
@@ -320,13 +338,13 @@ def _foretell(name: str, text: str) -> str:
     return f"{name}: {' · '.join(filter(None, parts)) or text or 'what it was before'}"
 
 
-def undo_of_run(environment: Environment, run: Run) -> Undo:
+def undo_of_run(environment: UndoPlace, run: Run) -> Undo:
     """Return the undo of a run."""
     subject = f"what you did for “{one_line(run.prompt, 60)}”"
     return _undo_of_calls(environment, run, run.executions, f"run {run.id}", subject)
 
 
-def undo_of_runs(environment: Environment, runs: Sequence[Run]) -> Undo:
+def undo_of_runs(environment: UndoPlace, runs: Sequence[Run]) -> Undo:
     """Return the undo of all that runs changed, the oldest first, and was not taken back."""
     undos = []
     for run in runs:
@@ -337,7 +355,7 @@ def undo_of_runs(environment: Environment, runs: Sequence[Run]) -> Undo:
 
 
 def _undo_of_calls(
-    environment: Environment, run: Run, calls: Iterable[ToolExecution], title: str, subject: str
+    environment: UndoPlace, run: Run, calls: Iterable[ToolExecution], title: str, subject: str
 ) -> Undo:
     records, below = list[CallRecord](), list[str]()
     for each in calls:
@@ -360,7 +378,7 @@ def _undo_of_calls(
 
 
 def find_undo(
-    environment: Environment, runs: Iterable[Run], reference: str, *, redo: bool = False
+    environment: UndoPlace, runs: Iterable[Run], reference: str, *, redo: bool = False
 ) -> Undo:
     """Return the undo of the run, call or undo with that id; "": of the newest run that can be.
 
@@ -391,7 +409,7 @@ def find_undo(
     return found
 
 
-def _find_all(environment: Environment, runs: Iterable[Run], reference: str) -> Iterator[Undo]:
+def _find_all(environment: UndoPlace, runs: Iterable[Run], reference: str) -> Iterator[Undo]:
     others = []
     for run in runs:
         others.append(run)
@@ -404,7 +422,7 @@ def _find_all(environment: Environment, runs: Iterable[Run], reference: str) -> 
         yield _undo_of_calls(environment, run, [call], title, subject)
 
 
-def describe_undo(environment: Environment, run: Run) -> str:
+def describe_undo(environment: UndoPlace, run: Run) -> str:
     """Return what can still be taken back of a run, and what that holds; "" if nothing."""
     undo = undo_of_run(environment, run)
     if not undo.records:
