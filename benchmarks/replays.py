@@ -35,7 +35,7 @@ import json, os, sqlite3, statistics, time
 from datetime import UTC, datetime
 from pathlib import Path
 from ipyagent.digests import digest_text
-from ipyagent.schema import Asked, Run, RunStatus, Session, StopReason
+from ipyagent.schema import Asked, Run, RunFinished, RunStarted, RunStatus, Session, StopReason
 from ipyagent.store import runs
 from ipyagent.store.journal import Journal
 
@@ -45,8 +45,10 @@ def ask(number):
 journal = Journal.open(Path("state.db"))
 session = Session(name="s")
 journal.create(session)
-run = journal.begin(Run(id="run", session_id=session.id, prompt="p", asked=ask(0)), session.id)
-journal.finish("run", RunStatus.DONE)
+run = Run(id="run", session_id=session.id, prompt="p", asked=ask(0), status=RunStatus.RUNNING)
+finished, reason = RunStatus.DONE, StopReason.FINISHED
+journal.append(session.id, run.id, RunStarted(run=run))
+journal.append(session.id, run.id, RunFinished(status=finished, stop_reason=reason, duration=0.0))
 journal.close()
 count = int(os.environ["RUNS"])
 with sqlite3.connect("state.db") as db:

@@ -21,6 +21,7 @@ from ipyagent.schema import Decision, PlanStep, Run, RunStatus, ToolCall
 from ipyagent.store.journal import Journal
 from ipyagent.store.runs import plan_digest
 from planning import Doing, PlanLab
+from stories import ended, tell
 
 STEPS = (PlanStep(call=ToolCall(id="p1", name="act", arguments={"what": "x"})),)
 
@@ -72,7 +73,7 @@ def test_a_thousand_schedules_of_answers_lead_to_one_run_or_none() -> None:
         assert len(schedule.refused) == len(answers) - len(schedule.ran) - len(schedule.denied)
         outcomes["denied" if schedule.denied else "ran"] += 1
         if not schedule.denied:
-            session.journal.finish(plan.id, RunStatus.ERROR)
+            tell(session.journal, session, plan.id, [ended(RunStatus.ERROR)])
     assert min(outcomes.values()) > 100
 
 

@@ -21,7 +21,7 @@ from ipyagent.schema.tables import ColumnFacts, TableFacts, WorkspaceFacts
 from repository import ROOT
 
 COLUMNS = (ColumnFacts("a", "int64", "number"), ColumnFacts("kind", "str", "text", ("x", "red")))
-FACTS = WorkspaceFacts((TableFacts("t", rows=3, columns=COLUMNS),), {"t": "DataFrame"})
+FACTS = WorkspaceFacts((TableFacts("t", columns=COLUMNS),), {"t": "DataFrame"})
 LIST_FILES = ToolDefinition(name="list_files", description="List files.", input_schema={})
 
 

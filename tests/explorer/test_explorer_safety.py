@@ -55,7 +55,7 @@ templates = st.sampled_from(
 
 
 def facts(*more: ColumnFacts, file: str = "data/p.csv") -> WorkspaceFacts:
-    tables = (TableFacts("p", rows=3, columns=(*COLUMNS, *more)), TableFacts(path=file))
+    tables = (TableFacts("p", columns=(*COLUMNS, *more)), TableFacts(path=file))
     return WorkspaceFacts(tables, {"p": "DataFrame"}, (file,))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ipyagent.schema import RunStatus
 from ipyagent.store.journal import Journal, JournalSummary, read_summary
-from stories import IN_FILE, Place, begun, plan, raw, started
+from stories import IN_FILE, Place, begun, ended, plan, raw, started, tell
 
 
 def test_the_summary_has_sessions_and_waiting_plans(journal: Journal, path: Place):
@@ -22,10 +22,9 @@ def test_the_summary_has_sessions_and_waiting_plans(journal: Journal, path: Plac
 
 def test_the_summary_has_the_first_prompt_of_each_session(journal: Journal, path: Place):
     session, other = begun(journal, "one"), begun(journal, "100% other")
-    journal.begin(started("r1", prompt="Plot it").run, session.id)
-    journal.finish("r1", RunStatus.CANCELLED)
-    journal.begin(started("r2", prompt="Then SUM all_of the Ötzi").run, session.id)
-    journal.begin(started("r3", prompt="Now").run, other.id)
+    tell(journal, session, "r1", [started("r1", "Plot it"), ended(RunStatus.CANCELLED)])
+    tell(journal, session, "r2", [started("r2", "Then SUM all_of the Ötzi")])
+    tell(journal, other, "r3", [started("r3", "Now")])
     first, second = {session.id: "Plot it"}, {other.id: "Now"}
     assert read_summary(path).prompts == journal.prompts() == first | second
     found = {

@@ -120,16 +120,6 @@ def test_an_approved_plan_that_had_not_begun_is_ended_and_a_draft_still_waits(pa
     journal.close()
 
 
-def test_a_run_without_events_is_ended(path: Place) -> None:
-    journal = Journal.open(path)
-    session = begun(journal)
-    journal.begin(started().run, session.id)
-    journal = reopened(path, journal)
-    (run,) = journal.recover(session.id)
-    assert (run.prompt, run.status) == ("Go on.", "error")
-    journal.close()
-
-
 def test_a_run_whose_beginning_cannot_be_read_blocks_nothing(path: Place) -> None:
     journal = Journal.open(path)
     session = begun(journal)

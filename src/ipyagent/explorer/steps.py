@@ -40,11 +40,10 @@ _WELCOME = "You're welcome. Try one of these:"
 
 @dataclass(frozen=True)
 class Say:
-    """Words; `declined` if the prompt is not answered. The rule says why."""
+    """Words. The rule says why."""
 
     rule: str
     text: str
-    declined: bool = False
 
 
 @dataclass(frozen=True)
@@ -265,4 +264,4 @@ def decline(facts: WorkspaceFacts, unknown: Sequence[str], reasons: Sequence[str
         f"{why}\n\nTry one of these:"
     )
     rule = f"unknown words {', '.join(unknown)}" if unknown else why
-    return Say(f"declined: {rule}", _with_suggestions(text, facts), declined=True)
+    return Say(f"declined: {rule}", _with_suggestions(text, facts))

@@ -54,7 +54,6 @@ class TableFacts:
     path: str = ""
     call: str = ""
     library: Literal["pandas", "polars"] = "pandas"
-    rows: int | None = None
     columns: tuple[ColumnFacts, ...] | None = None
     changed: float = inf
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 from pathlib import Path
 
-from ipyagent.store.database import BUSY_SECONDS, explain_errors, failure, share
+from ipyagent.store.database import explain_errors, open_file, share
 
 
 class AnswerStore:
@@ -14,15 +13,8 @@ class AnswerStore:
 
     def __init__(self, path: Path | None) -> None:
         self._path, self._lock = path, threading.Lock()
-        if path is not None and path.is_symlink():
-            raise failure(path, "it is a symbolic link", "Put the file itself there")
+        self._db = open_file(path)
         with explain_errors(path):
-            self._db = sqlite3.connect(
-                path or ":memory:",
-                timeout=BUSY_SECONDS,
-                isolation_level=None,
-                check_same_thread=False,
-            )
             share(self._db, path, "NORMAL")  # after a power cut the last ones may be asked again
             self._db.execute(
                 "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, text TEXT NOT NULL, "

@@ -109,7 +109,20 @@ class SqliteStore:
 
 
 def connect(path: Path | None) -> sqlite3.Connection:
-    """Open the database at `path`, created if missing, or one in memory; raises JournalError."""
+    """Open the journal at `path`, created if missing, or one in memory; raises JournalError."""
+    connection = open_file(path)
+    with explain_errors(path):
+        try:
+            _prepare(connection, path)
+            connection.execute("PRAGMA busy_timeout=200")  # then, `wait_while_busy` begins again
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def open_file(path: Path | None) -> sqlite3.Connection:
+    """Open a database, created if missing, or one in memory; raises JournalError."""
     # A link could lead a hostile workspace's journal anywhere.
     if path is not None and path.is_symlink():
         raise failure(path, "it is a symbolic link", "Put the file itself there")
@@ -121,20 +134,13 @@ def connect(path: Path | None) -> sqlite3.Connection:
         raise failure(path, problem, "Make the place writable") from None
     with explain_errors(path):
         # Any thread may be the last one and close it, so it is not bound to one.
-        connection = sqlite3.connect(
+        return sqlite3.connect(
             path or ":memory:",
             timeout=BUSY_SECONDS,
             isolation_level=None,
             check_same_thread=False,
             cached_statements=16,  # as many as a run needs; making the tables needs 20 large ones
         )
-        try:
-            _prepare(connection, path)
-            connection.execute("PRAGMA busy_timeout=200")  # then, `wait_while_busy` begins again
-        except BaseException:
-            connection.close()
-            raise
-    return connection
 
 
 @contextlib.contextmanager

@@ -234,16 +234,6 @@ class Journal:
         """Cancel a plan for good; raises SessionError if it has begun, or there is none."""
         self._writer.change(lambda db: runs.cancel(db, session_id, run_id))
 
-    def begin(self, run: schema.Run, session_id: str) -> schema.Run:
-        """Start a run, once, and only if no other is active in the session; raises SessionError."""
-        self._writer.change(lambda db: runs.begin(db, session_id, run))
-        return run.model_copy(update={"status": schema.RunStatus.RUNNING})
-
-    def finish(self, run_id: str, status: schema.RunStatus, error: str | None = None) -> None:
-        """End a run that has no event to end it; raises SessionError if that is not possible."""
-        if not self._writer.change(lambda db: runs.end(db, run_id, status, error)):
-            raise SessionError(f"the run {run_id} cannot become {status}")
-
     def recover(self, session_id: str) -> list[schema.Run]:
         """End the runs that a kernel left behind; requires the claim. May be repeated.
 

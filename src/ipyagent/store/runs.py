@@ -347,24 +347,10 @@ def cancel(db: Database, session_id: str, run_id: str | None) -> None:
     end(db, row["id"], schema.RunStatus.CANCELLED, None)
 
 
-def begin(db: Database, session_id: str, run: schema.Run) -> None:
-    """Move queued → running; a run that was never a plan is inserted."""
-    _refuse_second(db, session_id, run.id)
-    row = db.execute("SELECT * FROM runs WHERE id = ?", (run.id,)).fetchone()
-    if row is not None and row["status"] == schema.RunStatus.RUNNING:
-        raise SessionError(_describe(row))
-    if why := _start(db, session_id, run):
-        raise SessionError(why)
-    db.execute(
-        "UPDATE runs SET record = ?, plan_json = ? WHERE id = ? AND record IS NULL",
-        (run_without_plan(run), plan_json(run.plan), run.id),
-    )
-
-
-def end(db: Database, run_id: str, status: schema.RunStatus, error: str | None) -> bool:
-    """Move to a final status. Clears only columns that still point at this run."""
+def end(db: Database, run_id: str, status: schema.RunStatus, error: str | None) -> None:
+    """Move to a final status, if possible. Clears only columns that still point at this run."""
     if not _move(db, run_id, status, error):
-        return False
+        return
     db.execute(
         "UPDATE sessions SET pending_run_id = nullif(pending_run_id, :run),"
         " active_run_id = nullif(active_run_id, :run), last_run_id = :run,"
@@ -372,7 +358,6 @@ def end(db: Database, run_id: str, status: schema.RunStatus, error: str | None) 
         " WHERE id = (SELECT session_id FROM runs WHERE id = :run)",
         {"run": run_id, "status": status, "at": _moment()},
     )
-    return True
 
 
 def follow(db: Database, session_id: str, run_id: str, event: schema.Event) -> str | None:

@@ -88,7 +88,7 @@ def list_table_facts(variables: Mapping[str, object]) -> Iterator[TableFacts]:
                     "polars" if type(variables[name]).__module__.startswith("polars") else "pandas"
                 )
                 columns = tuple(_list_columns(table))
-                yield TableFacts(name, library=library, rows=table.rows, columns=columns)
+                yield TableFacts(name, library=library, columns=columns)
 
 
 def read_file_facts(workspace: Workspace, path: str, wait: float | None = None) -> TableFacts:
@@ -100,8 +100,8 @@ def read_file_facts(workspace: Workspace, path: str, wait: float | None = None) 
         samples = sample_table(workspace, path).result(wait)
         if not isinstance(samples, str):
             columns = tuple(_list_columns(samples[0].table))
-            call, rows = samples[0].call, samples[0].total
-            return TableFacts(path=path, call=call, rows=rows, columns=columns, changed=changed)
+            call = samples[0].call
+            return TableFacts(path=path, call=call, columns=columns, changed=changed)
     return TableFacts(path=path, changed=changed)
 
 
