@@ -99,7 +99,7 @@ export const APPROVAL: Approval = {
   covers: ''
 };
 
-/** How a call without code is edited. */
+/** The fields of a call that has no code: it is edited as JSON. */
 export const AS_JSON = { code: null, language: 'python' };
 
 /** Return what is asked about one call, and the call that has those arguments. */

@@ -12,14 +12,13 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from ipyagent import schema
 from ipyagent.agent.approvals import Answer, Approval, Approvals
 from ipyagent.errors import NoFrontendError
 from ipyagent.kernel.shell import Frontend
 from ipyagent.kernel.threads import MainThread
-from ipyagent.ui.messages import EditedCall
 from ipyagent.ui.reveal import reveal
 
 _PLAIN = re.compile(r"[\w./ -]{1,200}")
@@ -179,7 +178,6 @@ _SCOPES = {
     "always": schema.Scope.SESSION,
     "folder": schema.Scope.FOLDER,
 }
-_EDITED = TypeAdapter(tuple[EditedCall, ...])
 
 
 def parse_click(given: object, about: schema.ToolExecution | schema.Run) -> Answer | None:
@@ -211,12 +209,18 @@ def _offered_scopes(about: schema.ToolExecution | schema.Run) -> tuple[schema.Sc
 
 def _steps(calls: list[object]) -> tuple[schema.PlanStep, ...]:
     """Return the steps of a plan that the user edited; none if they are not valid."""
+    from ipyagent.ui.messages import Edit  # no page is there for most runs of scripts
+
     try:
-        return tuple([_step(each) for each in _EDITED.validate_python(calls)])
+        edited = Edit.model_validate({"calls": calls}).calls
+        return tuple(
+            [
+                schema.PlanStep(
+                    call=schema.ToolCall(id=each.id, name=each.name, arguments=each.arguments),
+                    note=each.note,
+                )
+                for each in edited
+            ]
+        )
     except ValidationError:
         return ()
-
-
-def _step(edited: EditedCall) -> schema.PlanStep:
-    call = schema.ToolCall(id=edited.id, name=edited.name, arguments=edited.arguments)
-    return schema.PlanStep(call=call, note=edited.note)
