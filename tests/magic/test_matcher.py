@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from ipyagent.schema import Session
-from ipyagent.store.journal import Journal
 from kernels import Kernel, kernel
 from patience import PATIENCE
 
@@ -166,13 +164,6 @@ def test_sessions_are_offered_and_looking_for_them_begins_no_record(tmp_path: Pa
         assert started.run("%agent session new quarterly").status == "ok"
         assert matches(started, "%%agent -s quart") == ["quarterly"]
         assert matches(started, "%agent session resume quart") == ["quarterly"]
-        # Older versions could give a name twice.
-        journal = Journal.open(tmp_path / ".ipyagent" / "state.db")
-        older = journal.session("quarterly")
-        journal.create(Session(name="quarterly"))
-        journal.close()
-        assert matches(started, "%agent session resume quart") == ["quarterly"]
-        assert matches(started, f"%agent session resume {older.id[:6]}") == [older.id]
 
 
 def test_settings_that_cannot_be_read_leave_the_variables(tmp_path: Path) -> None:

@@ -75,8 +75,8 @@ def test_two_computers_see_what_the_other_one_writes_as_they_do_not_with_a_wal(
 HALF = """
 import os, signal, sys
 from pathlib import Path
-from ipyagent.store.database import connect
-other = connect(Path(sys.argv[1]))
+from ipyagent.store.database import SqliteStore
+other = SqliteStore(Path(sys.argv[1])).connection
 if sys.argv[2:]:
     other.execute(f"PRAGMA journal_mode={sys.argv[2]}")
 other.execute("PRAGMA cache_size=1")
@@ -93,7 +93,7 @@ def test_a_half_written_transaction_of_a_dead_kernel_is_taken_back_on_another_co
 ) -> None:
     """With other modes it is not noticed: a computer remembers that there was nothing to read."""
     _, here, there = drive
-    used = database.connect(here / "state.db")
+    used = database.SqliteStore(here / "state.db").connection
     for mode in naive:
         used.execute(f"PRAGMA journal_mode={mode}")
     used.execute("CREATE TABLE rows (number INTEGER, data BLOB)")

@@ -90,8 +90,16 @@ class SqliteStore:
     place: Path | str | None
 
     def __init__(self, path: Path | None) -> None:
-        self.place, self.connection = path, connect(path)
+        self.place, self.connection = path, open_file(path)
         self.connection.row_factory = sqlite3.Row
+        try:
+            with explain_errors(path):
+                _prepare(self.connection, path)
+                # Then, `wait_while_busy` begins again.
+                self.connection.execute("PRAGMA busy_timeout=200")
+        except BaseException:
+            self.connection.close()
+            raise
 
     def read(self, job: Callable[[Database], T]) -> T:
         """Return the result of a job that only reads; raises JournalError."""
@@ -106,19 +114,6 @@ class SqliteStore:
     def close(self) -> None:
         """Close the file."""
         self.connection.close()
-
-
-def connect(path: Path | None) -> sqlite3.Connection:
-    """Open the journal at `path`, created if missing, or one in memory; raises JournalError."""
-    connection = open_file(path)
-    with explain_errors(path):
-        try:
-            _prepare(connection, path)
-            connection.execute("PRAGMA busy_timeout=200")  # then, `wait_while_busy` begins again
-        except BaseException:
-            connection.close()
-            raise
-    return connection
 
 
 def open_file(path: Path | None) -> sqlite3.Connection:
