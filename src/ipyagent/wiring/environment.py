@@ -147,7 +147,6 @@ def client_for(
     model: str | Resolved,
     config: LLMConfig,
     root: Path,
-    environ: Mapping[str, str] | None = None,
     last: Client | None = None,
 ) -> Client:
     """Return the client of a model; the path of a script is relative to `root`.
@@ -163,7 +162,7 @@ def client_for(
     if (point := _find_entry_point(name)) is not None:
         client: Client = point.load()(name)
         return client
-    new = service_client(name, config, environ=environ)
+    new = service_client(name, config)
     return last if isinstance(last, ServiceClient) and last.is_like(new) else new
 
 

@@ -106,13 +106,6 @@ class RunLock:
             hold.check_alone()
             yield
 
-    def keep_for(self, hold: Hold, background: BackgroundRun) -> None:
-        """Stay held until that run has ended."""
-        if (task := background.cell.background) is None:
-            raise RuntimeError("the cell's run does not go on")
-        self.background = background
-        task.done.add_done_callback(lambda _: self._release(hold))
-
     def _add_session(self, session_id: str) -> None:
         with self._changing:
             if session_id in self._sessions:
@@ -146,9 +139,9 @@ class Hold:
 
     def keep_for_background(self, cell: Cell, run: Run) -> None:
         """Keep the lock until the cell's run has ended, if that continues in the background."""
-        if cell.background is not None:
-            self.is_kept = True
-            self.lock.keep_for(self, BackgroundRun(cell, run))
+        if (task := cell.background) is not None:
+            self.is_kept, self.lock.background = True, BackgroundRun(cell, run)
+            task.done.add_done_callback(lambda _: self.lock._release(self))
 
 
 JOURNAL_FILE = "state.db"
