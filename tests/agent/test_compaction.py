@@ -113,6 +113,8 @@ def test_what_came_since_the_providers_count_is_estimated(lab: Lab) -> None:
     assert lab.session.conversation.token_count == 50
     lab.run(["I see."], "word " * 80)
     assert lab.session.conversation.token_count == pytest.approx(150, abs=5)
+    lab.run(["word " * 80])  # an answer that no provider counted
+    assert lab.session.conversation.token_count == pytest.approx(250, abs=10)
 
 
 @pytest.mark.spec("M16")

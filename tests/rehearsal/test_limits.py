@@ -171,6 +171,13 @@ def test_a_forged_chart_is_refused(tmp_path: Path) -> None:
         judge_report({**report, "charts": [reaching]}, [], workspace, "1", {})
 
 
+def test_a_name_that_the_kernel_cannot_resolve_is_reported_as_left(tmp_path: Path) -> None:
+    code = "import json\nfrom no_such_module import x as gone"
+    report = {**rehearse("import json", {}, tmp_path), "resolved": ["json", "gone"]}
+    judged = judge_report(report, [], Workspace(tmp_path), code, {})
+    assert judged.rehearsal.left == ("gone",)
+
+
 def test_a_report_of_very_many_empty_pieces_is_refused(tmp_path: Path) -> None:
     text = json.dumps({"sizes": [0] * 400_000}).encode()
     (tmp_path / "report").write_bytes(len(text).to_bytes(8) + text)

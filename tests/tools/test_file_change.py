@@ -97,6 +97,14 @@ def test_a_preview_is_used_up_by_one_run(desk: Desk) -> None:
 
 
 @pytest.mark.spec("N20")
+def test_a_preview_that_is_used_up_does_not_stop_a_call_that_needs_none(desk: Desk) -> None:
+    desk.show("append")
+    desk.run("append")
+    desk.run("append")
+    assert desk.path.read_text() == "\n".join(TEXT) + "mine" * 2
+
+
+@pytest.mark.spec("N20")
 def test_an_older_preview_of_an_unchanged_file_is_good_for_one_run_of_its_own(desk: Desk) -> None:
     desk.show("edit_file")
     desk.show("edit_file")

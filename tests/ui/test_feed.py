@@ -425,6 +425,16 @@ def test_a_transcriber_that_followed_says_what_one_that_begins_says(run: s.Run) 
         assert transcriber.transcribe(state.run, live) == transcribe(state.run, live)
 
 
+def test_an_earlier_step_that_changed_is_drawn_again() -> None:
+    first, *others = (s.Step(number=number) for number in (1, 2, 3))
+    run = s.Run(id=RUN_ID, steps=(first, *others))
+    transcriber = Transcriber()
+    transcriber.transcribe(run)
+    first = first.model_copy(update={"notes": ("Later.",)})
+    changed = run.model_copy(update={"steps": (first, *others)})
+    assert transcriber.transcribe(changed) == transcribe(changed)
+
+
 @given(run=runs)
 @settings(deadline=None)
 def test_a_saved_run_is_the_run_again(run: s.Run) -> None:
@@ -445,6 +455,17 @@ class Wire(BaseComm):
     def publish_msg(self, msg_type: str, data: Any = None, *args: Any, **keys: Any) -> None:
         self.sent.append(data)
         self.arrived.set()
+
+
+def test_a_page_may_reply_on_the_thread_on_which_it_asks() -> None:
+    replied, wire = threading.Event(), Wire()
+    page = Page("one", ("client",), (), _out=wire, _in=wire)
+    answers: Any = {"models": lambda _: {"replied": replied.wait(20)}}
+    bridge = PageBridge(Pages(print), lambda _: {}, lambda *_: None, answers)
+    bridge.on_message(page, {"type": "ask", "id": 7, "what": "models"})
+    replied.set()
+    assert wire.arrived.wait(20)
+    assert wire.sent == [{"type": "reply", "id": 7, "value": {"replied": True}}]
 
 
 def test_a_request_that_fails_is_replied_to_and_logged(caplog: pytest.LogCaptureFixture) -> None:

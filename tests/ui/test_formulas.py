@@ -130,6 +130,7 @@ def test_a_formula_is_not_set_that_does_more_than_draw(why: str) -> None:
     assert [tex for tex in refused if may_set(tex) or may_set(f"{SET[0]} {tex} {SET[1]}")] == []
     shown = {tex: markdown_to_html(f"```math\n{tex}\n```") for tex in refused}
     assert [tex for tex, html in shown.items() if "ia-formula" in html or dangers(html)] == []
+    assert [tex for tex, html in shown.items() if "language-math" in html] == []
     texts = {tex: BeautifulSoup(html, "html.parser").text for tex, html in shown.items()}
     assert [tex for tex, text in texts.items() if tex not in text] == []
 

@@ -69,6 +69,13 @@ def test_a_plan_that_waits_shows_all_of_it_and_how_it_is_decided_on(kind: str):
     assert "waiting for you" in story or kind == "plain"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_step_whose_arguments_cannot_be_read_says_why(kind: str):
+    broken = PLAN[0].call.model_copy(update={"parse_error": "the arguments are no object"})
+    draft = DRAFT.model_copy(update={"plan": (s.PlanStep(call=broken), *PLAN[1:])})
+    assert "the arguments are no object" in told(draft)[kind]
+
+
 def test_a_step_without_a_note_has_a_title_like_a_call():
     codes = ("# Load\nx = 1", "sales = pd.read_csv('a.csv')")
     calls = [call(f"p{n}", "run_python", {"code": code}) for n, code in enumerate(codes)]
