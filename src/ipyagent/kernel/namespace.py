@@ -56,8 +56,7 @@ class Namespace:
     def __init__(self, variables: Variables) -> None:
         self._variables = variables
         self.written: dict[str, Collection[str]] = {}
-        """The variables that code was seen to write past pandas when it was rehearsed, by the code.
-        """
+        """The variables that rehearsed code was seen to write past pandas, by the code."""
         self.own = OwnVariables()
 
     def watched_by(self, redactor: Redactor) -> Self:

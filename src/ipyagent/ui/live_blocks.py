@@ -270,16 +270,17 @@ def asked_plan(plan: transcript.Plan, run_id: str) -> messages.Asked:
 
 def _asked_call(call: transcript.Call | transcript.PlanStep, note: str = "") -> messages.AskedCall:
     given, preview = call.request.arguments, call.request.preview
-    code: object = given.get("code")  # steps of a plan have no preview
-    if preview is not None:
-        code = preview.text if preview.kind == "code" else None
-    is_code = isinstance(code, str)
+    code = None
+    if preview is None:  # as for a step of a plan
+        code = "code" if isinstance(given.get("code"), str) else None
+    elif preview.kind == "code":
+        code = next((name for name, each in given.items() if each == preview.text), None)
     return messages.AskedCall(
         id=call.id,
         name=call.name,
         note=note,
         arguments=given,
-        code=next((name for name, each in given.items() if is_code and each == code), None),
+        code=code,
         language=preview.language if preview else "python",
     )
 

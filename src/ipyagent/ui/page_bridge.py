@@ -275,7 +275,7 @@ def _step_of(digest: _Digest) -> str:
 
 
 _Asked = tuple[messages.PendingApproval, str]
-"""What waits, and its HTML in full."""
+"""An approval that waits, and its HTML in full."""
 
 
 def _approvals(feed: Feed) -> Iterator[_Asked]:
