@@ -6,7 +6,15 @@ import { JSONObject, UUID } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
 import { type Answer, Channel, type ToRun } from '../channel';
-import type { Ask, Overview, PageRequest, PendingApproval, Protocol, Shows } from '../protocol';
+import type {
+  Ask,
+  NewCell,
+  Overview,
+  PageRequest,
+  PendingApproval,
+  Protocol,
+  Shows
+} from '../protocol';
 import type { Reply } from '../view/host';
 import { endSubshell, hasComm, SubshellComm } from './control';
 
@@ -36,6 +44,8 @@ export class Link {
   overview: Overview | null = null;
   /** Prompts to begin with: null while they are asked for, undefined before that. */
   prompts: readonly string[] | null | undefined;
+  /** Cells for a user without data, once the prompts are known. */
+  example: readonly NewCell[] = [];
   /** False where JupyterLab's widgets have no connection to the kernel. */
   hasWidgets = true;
 

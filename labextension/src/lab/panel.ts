@@ -60,6 +60,7 @@ class Controller {
       link.prompts ??= null;
       const reply = await link.ask('requests', {});
       link.prompts = reply?.requests ?? [];
+      link.example = reply?.example ?? [];
       done();
     }
   }
@@ -76,12 +77,11 @@ class Controller {
   }
 
   /** Insert cells with a small table and a prompt about it. */
-  async insertExample(): Promise<void> {
+  insertExample(): void {
     const { panel, current } = this.links;
-    const reply = await current?.ask('requests', {});
-    if (panel !== null && reply?.example) {
+    if (panel !== null && current !== null) {
       const below = panel.content.activeCellIndex + 1;
-      insertCells(sharedNotebook(panel), below, 'code', reply.example);
+      insertCells(sharedNotebook(panel), below, 'code', current.example);
     }
   }
 

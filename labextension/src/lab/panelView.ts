@@ -135,7 +135,7 @@ export class PanelView {
     const hint = 'Insert two cells: a small table, and a question about it';
     return [
       h('p', {}, 'There are no variables and no files to ask about: load data, or begin with '),
-      button('example', 'an example', hint, () => void this.actions.insertExample())
+      button('example', 'an example', hint, () => this.actions.insertExample())
     ];
   }
 }
